@@ -1,0 +1,3 @@
+from hoca.cli import main
+
+main()
