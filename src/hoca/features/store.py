@@ -1,0 +1,198 @@
+"""The feature store: a folder with one `<video id>.safetensors` per video, all its modalities, float16."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from hoca.errors import UserError
+from hoca.files import replacing
+
+FORMAT = "hoca-features-1"
+SUFFIX = ".safetensors"
+FIRST = ("image", "motion", "audio")
+
+Specification = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a feature file says about itself; reading it touches no feature value."""
+
+    shapes: dict[str, tuple[int, int]]  # modality -> (T, width), in the order in which they were stored
+    specification: Specification = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)  # modality -> why
+    duration: float | None = None  # seconds
+
+
+class FeatureStore:
+    """Features of many videos, each in its own file; a file is either whole or not there."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+
+    def path(self, id: str) -> Path:
+        if not id or id.startswith(".") or any(mark in id for mark in "/\\\0"):
+            raise UserError(f"video id {id!r} cannot be a file name in {self.folder}: use letters, digits, - and _")
+        return self.folder / f"{id}{SUFFIX}"
+
+    def ids(self) -> list[str]:
+        """All stored video ids, sorted."""
+        if not self.folder.is_dir():
+            return []
+        names = (entry.name for entry in self.folder.iterdir())
+        return sorted(name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX) and name[0] != ".")
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self.path(id).is_file()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids())
+
+    def __len__(self) -> int:
+        return len(self.ids())
+
+    def __getitem__(self, id: str) -> dict[str, np.ndarray]:
+        """Features [T, width], float32, of the modalities that the video has, in the order of `widths`."""
+        with self._open(id) as file:
+            header = _header(file, self.path(id))
+            return {name: file.get_tensor(name).astype(np.float32) for name in ordered(header.shapes)}
+
+    def header(self, id: str) -> Header:
+        with self._open(id) as file:
+            return _header(file, self.path(id))
+
+    def write(
+        self,
+        id: str,
+        features: Mapping[str, np.ndarray],
+        *,
+        specification: Mapping[str, Any],
+        absent: Mapping[str, str] | None = None,
+        duration: float | None = None,
+    ) -> None:
+        """Store features [T, width] of one video; `absent` says why a modality of the specification is missing."""
+        absent = dict(absent or {})
+        path = self.path(id)
+        for name in features:
+            if name in absent:
+                raise UserError(f"features of {id}: {name} is both given and absent; leave one out")
+        stored = {name: _half(values, f"{name} features of {id}") for name, values in features.items()}
+        metadata = {
+            "format": FORMAT,
+            "modalities": json.dumps(list(stored)),
+            "specification": json.dumps(specification, sort_keys=True),
+            "absent": json.dumps(absent, sort_keys=True),
+            "duration": json.dumps(duration),
+        }
+        with replacing(path) as temporary:
+            save_file(stored, temporary, metadata=metadata)
+        self.__dict__.pop("headers", None)
+
+    @cached_property
+    def headers(self) -> dict[str, Header]:
+        """The headers of all files, read once (and again after a write)."""
+        return {id: self.header(id) for id in self.ids()}
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Width of each modality: image, motion, audio, then others as stored. All files must agree."""
+        return {name: width for name, (_, width) in self._agreed_shapes().items()}
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """The longest length T of each modality, in the order of `widths`."""
+        return {name: steps for name, (steps, _) in self._agreed_shapes().items()}
+
+    @property
+    def specification(self) -> Specification:
+        """How the features were made; a store whose files were made in different ways is an error."""
+        texts = {id: json.dumps(header.specification, sort_keys=True) for id, header in self._filled().items()}
+        usual = _most_common(texts.values())
+        for id, text in texts.items():
+            if text != usual:
+                raise UserError(
+                    f"{self.path(id)} was made with {text}, the other files of the store with {usual}: "
+                    "extract it again or keep it in a store of its own"
+                )
+        return json.loads(usual)
+
+    def _filled(self) -> dict[str, Header]:
+        if not self.headers:
+            raise UserError(f"no feature files (<video id>{SUFFIX}) in {self.folder}: extract features into it first")
+        return self.headers
+
+    def _agreed_shapes(self) -> dict[str, tuple[int, int]]:
+        shapes: dict[str, dict[str, tuple[int, int]]] = {}
+        for id, header in self._filled().items():
+            for name, shape in header.shapes.items():
+                shapes.setdefault(name, {})[id] = shape
+        agreed = {}
+        for name in ordered(shapes):
+            expected = _most_common(width for _, width in shapes[name].values())
+            for id, (_, width) in shapes[name].items():
+                if width != expected:
+                    raise UserError(
+                        f"{self.path(id)}: {name} features are {width} wide, expected {expected} as in the other "
+                        "files of the store: extract it again with the same backbone"
+                    )
+            agreed[name] = (max(steps for steps, _ in shapes[name].values()), expected)
+        return agreed
+
+    def _open(self, id: str) -> Any:
+        path = self.path(id)
+        try:
+            return safe_open(path, framework="numpy")
+        except FileNotFoundError:
+            raise UserError(f"no features of video {id} in {self.folder}: extract them first") from None
+        except (SafetensorError, OSError) as error:
+            raise UserError(
+                f"{path} is not a readable feature file ({error}): delete it and extract it again"
+            ) from None
+
+
+def ordered(names: Mapping[str, Any]) -> list[str]:
+    """Image, motion, audio first, then the others in their own order."""
+    return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
+
+
+def _most_common(values: Any) -> Any:
+    return Counter(values).most_common(1)[0][0]
+
+
+def _half(values: np.ndarray, what: str) -> np.ndarray:
+    values = np.asarray(values)
+    if values.ndim != 2 or 0 in values.shape:
+        raise UserError(f"{what}: shape {list(values.shape)}, expected [steps, width], neither of them 0")
+    with np.errstate(over="ignore"):
+        half = np.ascontiguousarray(values, dtype=np.float16)
+    if not np.isfinite(half).all():
+        raise UserError(f"{what}: values that float16 cannot hold (NaN, infinite or above 65504); scale them")
+    return half
+
+
+def _header(file: Any, path: Path) -> Header:
+    metadata = file.metadata() or {}
+    try:
+        names = list(file.keys())
+        names = json.loads(metadata["modalities"]) if "modalities" in metadata else names
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+        if any(len(shape) != 2 for shape in shapes.values()):
+            raise ValueError(f"shapes {shapes}, expected [steps, width]")
+        return Header(
+            shapes=shapes,
+            specification=json.loads(metadata.get("specification", "{}")),
+            absent=json.loads(metadata.get("absent", "{}")),
+            duration=json.loads(metadata.get("duration", "null")),
+        )
+    except (ValueError, TypeError, SafetensorError) as error:
+        raise UserError(f"{path} is not a feature file of hoca ({error}): delete it and extract it again") from None
