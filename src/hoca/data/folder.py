@@ -1,0 +1,234 @@
+"""The folder dataset: `captions.jsonl` and `features/`, joined and checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hoca.data.corpus import Corpus, Video, read_corpus
+from hoca.data.problems import OnProblem, Problems, Report
+from hoca.errors import UserError
+from hoca.features.store import FeatureStore, Header, ordered
+
+
+class FolderDataset:
+    """Captions and features of the same videos; every check that needs no feature value is made here, once.
+
+    modalities: the ones to use, in this order; None takes all that the store has.
+    features: the store, when it is not `folder/features`.
+    on_problem: "stop" at the first problem, or "skip" what has one and `report` the counts.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        modalities: Sequence[str] | None = None,
+        features: Path | str | None = None,
+        on_problem: OnProblem = "stop",
+        report: Report | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.problems = Problems(on_problem, report)
+        self.store = FeatureStore(features or self.folder / "features")
+        corpus = read_corpus(self.folder / "captions.jsonl", name=self.folder.name, problems=self.problems)
+        headers = self._headers(corpus)
+        self.widths = _choose(_usual_widths(headers.values()), modalities, self.store.folder)
+        self._lengths = {id: found for id, header in headers.items() if (found := self._checked(id, header))}
+        self.specification = self._specification(headers)
+        kept = tuple(video for video in corpus.videos if video.id in self._lengths)
+        self.problems.close(str(self.folder))
+        if not kept:
+            raise UserError(f"{self.folder}: no video has both captions and features: extract features first")
+        self.corpus = Corpus(corpus.name, kept, corpus.categories)
+        self._bank: _Bank | None = None
+
+    @property
+    def name(self) -> str:
+        return self.corpus.name
+
+    @property
+    def modalities(self) -> list[str]:
+        return list(self.widths)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        return self.corpus.categories
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """The longest length of each modality."""
+        return {name: max(lengths.get(name, 0) for lengths in self._lengths.values()) for name in self.widths}
+
+    def videos(self, split: str) -> list[Video]:
+        return self.corpus.split(split)
+
+    def lengths(self, id: str) -> dict[str, int]:
+        """The length of each modality that the video has."""
+        return self._lengths[id]
+
+    def features(self, id: str) -> dict[str, np.ndarray]:
+        """Features [T, width], float32, of the chosen modalities that the video has."""
+        if self._bank is not None:
+            return {name: self._bank.rows(id, name).astype(np.float32) for name in self._lengths[id]}
+        stored = self.store[id]
+        return {name: _finite(stored[name], name, self.store.path(id)) for name in self._lengths[id]}
+
+    def preload(self, dtype: type[np.floating] = np.float16) -> FolderDataset:
+        """Read all features into memory, where batches are made without touching a file; returns the dataset.
+
+        float16 is what the store holds, so it loses nothing; float32 takes twice the memory and spares the conversion.
+        """
+        if self._bank is None or self._bank.dtype != np.dtype(dtype):
+            self._bank = None
+            self._bank = _Bank(self, np.dtype(dtype))
+        return self
+
+    def padded(self, ids: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Features [B, T_m, D_m] float32, zero padded, and lengths [B], 0 = missing, of each modality.
+
+        T_m is the longest length among these videos, at least 1.
+        """
+        features, lengths = {}, {}
+        loaded = None if self._bank is not None else [self.features(id) for id in ids]
+        for name, width in self.widths.items():
+            length = np.array([self._lengths[id].get(name, 0) for id in ids], dtype=np.int64)
+            steps = np.arange(max(1, length.max(initial=0)))
+            real = steps < length[:, None]  # [B, T]
+            values = np.zeros((len(ids), len(steps), width), dtype=np.float32)
+            if self._bank is not None:
+                first = np.array([self._bank.first(id, name) for id in ids], dtype=np.int64)
+                values[real] = self._bank.values[name][(first[:, None] + steps)[real]]
+            elif loaded is not None and real.any():
+                values[real] = np.concatenate([each[name] for each in loaded if name in each])
+            features[name] = torch.from_numpy(values)
+            lengths[name] = torch.from_numpy(length)
+        return features, lengths
+
+    def _headers(self, corpus: Corpus) -> dict[str, Header]:
+        """The headers of the videos that have both captions and features."""
+        stored = self.store.ids()
+        if not stored:
+            raise UserError(f"no features in {self.store.folder}: extract them, or say where the store is")
+        headers = {}
+        known = set(stored)
+        for video in corpus.videos:
+            if video.id not in known:
+                self.problems.add(
+                    "captions without features",
+                    f"video {video.id} of {self.folder / 'captions.jsonl'} has no features in {self.store.folder}: "
+                    "extract them or delete its line",
+                )
+                continue
+            try:
+                headers[video.id] = self.store.header(video.id)
+            except UserError as error:
+                self.problems.add("unreadable feature file", str(error))
+        for id in sorted(known - {video.id for video in corpus.videos}):
+            self.problems.add(
+                "features without captions",
+                f"{self.store.path(id)} has no captions in {self.folder / 'captions.jsonl'}: add a line or delete it",
+            )
+        return headers
+
+    def _checked(self, id: str, header: Header) -> dict[str, int]:
+        """Lengths of the chosen modalities; empty when the video cannot be used."""
+        lengths = {}
+        for name, expected in self.widths.items():
+            steps, width = header.shapes.get(name, (0, expected))
+            if width != expected:
+                self.problems.add(
+                    "feature file of the wrong width",
+                    f"{self.store.path(id)}: {name} features are {width} wide, expected {expected} as in the other "
+                    "files: extract it again with the same backbone",
+                )
+                return {}
+            if steps:
+                lengths[name] = steps
+        if not lengths:
+            self.problems.add(
+                "video without any modality",
+                f"{self.store.path(id)} has none of {', '.join(self.widths)}: extract it again or delete it",
+            )
+        return lengths
+
+    def _specification(self, headers: dict[str, Header]) -> dict[str, Any]:
+        """How the chosen modalities were made, as their files say; files that differ are a problem each."""
+        made = {id: {name: headers[id].specification.get(name) for name in self.widths} for id in self._lengths}
+        if not made:
+            return {}
+        usual = _most_common(list(made.values()))
+        for id, specification in made.items():
+            if specification != usual:
+                self.problems.add(
+                    "features made differently",
+                    f"{self.store.path(id)} was made with {specification}, the other files with {usual}: "
+                    "extract it again",
+                )
+                del self._lengths[id]
+        return {name: value for name, value in usual.items() if value is not None}
+
+
+class _Bank:
+    """All features of a dataset in memory: per modality one array [sum of T, width] and the first row of each video."""
+
+    def __init__(self, dataset: FolderDataset, dtype: np.dtype) -> None:
+        self.dtype = dtype
+        self._lengths = {video.id: dataset.lengths(video.id) for video in dataset.corpus.videos}
+        self._first: dict[str, dict[str, int]] = {name: {} for name in dataset.widths}
+        totals = dict.fromkeys(dataset.widths, 0)
+        for id, lengths in self._lengths.items():
+            for name, steps in lengths.items():
+                self._first[name][id] = totals[name]
+                totals[name] += steps
+        self.values = {name: np.empty((totals[name], width), dtype) for name, width in dataset.widths.items()}
+        for id in self._lengths:
+            for name, values in dataset.features(id).items():
+                self.rows(id, name)[:] = values
+
+    def first(self, id: str, name: str) -> int:
+        return self._first[name].get(id, 0)
+
+    def rows(self, id: str, name: str) -> np.ndarray:
+        first = self._first[name][id]
+        return self.values[name][first : first + self._lengths[id][name]]
+
+
+def _usual_widths(headers: Any) -> dict[str, int]:
+    """The width that most files have, per modality; image, motion, audio first, then as stored."""
+    widths: dict[str, Counter[int]] = {}
+    for header in headers:
+        for name, (_, width) in header.shapes.items():
+            widths.setdefault(name, Counter())[width] += 1
+    return {name: widths[name].most_common(1)[0][0] for name in ordered(widths)}
+
+
+def _choose(widths: dict[str, int], modalities: Sequence[str] | None, where: Path) -> dict[str, int]:
+    if modalities is None:
+        return widths
+    if not modalities or len(set(modalities)) != len(modalities):
+        raise UserError(f"modalities {list(modalities)}: name each one once, out of {', '.join(widths)}")
+    for name in modalities:
+        if name not in widths:
+            near = get_close_matches(name, widths, n=1, cutoff=0.0)
+            hint = f" is {near[0]!r} meant?" if near else ""
+            raise UserError(f"no modality {name!r} in {where} (it has {', '.join(widths)}):{hint}")
+    return {name: widths[name] for name in modalities}
+
+
+def _most_common(values: list[Any]) -> Any:
+    usual = Counter(map(repr, values)).most_common(1)[0][0]
+    return next(value for value in values if repr(value) == usual)
+
+
+def _finite(values: np.ndarray, name: str, path: Path) -> np.ndarray:
+    if not np.isfinite(values).all():
+        raise UserError(f"{path}: {name} features hold NaN or infinite values: extract it again")
+    return values
