@@ -1,0 +1,34 @@
+"""Words so far → the query of the next word: `h_t = LSTM(h_{t-1}, y_t)` (eq. 1). The context never re-enters."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hoca.models.config import Config
+
+State = tuple[Tensor, Tensor]  # h and c, each [B, R, H]
+
+
+class Decoder(nn.Module):
+    def __init__(self, config: Config, vocabulary_size: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, config.embedding)
+        self.lstm = nn.LSTM(config.embedding, config.hidden, batch_first=True)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, words: Tensor, state: State) -> tuple[Tensor, State]:
+        """words [B, R, L] → h [B, R, L, H] with dropout, and the state after the last word: one LSTM call for all."""
+        captions = words.shape[:2]
+        embedded = self.dropout(self.embedding(words)).flatten(0, 1)  # [B·R, L, E]
+        start = tuple(part.flatten(0, 1)[None] for part in state)  # each [1, B·R, H]
+        hidden, end = self.lstm(embedded, start)
+        h, c = (part[0].unflatten(0, captions) for part in end)
+        return self.dropout(hidden).unflatten(0, captions), (h, c)
+
+    @torch.no_grad()
+    def set_word_vectors(self, vectors: Tensor, found: Tensor) -> None:
+        """vectors [V, E]; rows with found [V] False are drawn with the spread of the others."""
+        scale = vectors[found].std() if bool(found.any()) else 1.0
+        self.embedding.weight.normal_(0.0, float(scale))
+        self.embedding.weight[found] = vectors[found].to(self.embedding.weight)
