@@ -90,8 +90,8 @@ class FeatureStore:
         metadata = {
             "format": FORMAT,
             "modalities": json.dumps(list(stored)),
-            "specification": json.dumps(specification, sort_keys=True),
-            "absent": json.dumps(absent, sort_keys=True),
+            "specification": json.dumps(specification),
+            "absent": json.dumps(absent),
             "duration": json.dumps(duration),
         }
         with replacing(path) as temporary:
@@ -124,7 +124,7 @@ class FeatureStore:
                     f"{self.path(id)} was made with {text}, the other files of the store with {usual}: "
                     "extract it again or keep it in a store of its own"
                 )
-        return json.loads(usual)
+        return next(self.headers[id].specification for id, text in texts.items() if text == usual)
 
     def _filled(self) -> dict[str, Header]:
         if not self.headers:

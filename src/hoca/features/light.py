@@ -1,0 +1,119 @@
+"""Features that need no weights: colour and shape layout, frame differences, log-mel. About unit scale, float32."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from hoca.features.picture import Salient, grid_means
+
+HUES = 12
+BANDS = 40
+RATE = 16000
+WINDOW, HOP = 400, 160  # 25 ms every 10 ms at 16 kHz
+SILENCE = 1e-4  # a peak below -80 dB: AAC does not keep digital zero exactly
+
+IMAGE_WIDTH = 4 * 4 * 3 + 64 + HUES + 1 + 3
+MOTION_WIDTH = 64 + 4 * 4 * 3 + 8
+AUDIO_WIDTH = 2 * BANDS
+
+
+def even(count: int, steps: int) -> np.ndarray:
+    """Numbers of `steps` frames evenly over `count` frames: ⌊(i+½)·count/steps⌋; frames repeat when there are fewer."""
+    return ((np.arange(steps) + 0.5) * count / steps).astype(int)
+
+
+def image(frames: np.ndarray, steps: int) -> np.ndarray:
+    """Frames uint8 [F, 64, 64, 3] → [steps, 128]: mean colour in 4 × 4 cells, the outline of what differs from the
+    frame's median colour, its hues, its size and place."""
+    pictures = frames[even(len(frames), steps)].astype(np.float32) / 255  # [steps, 64, 64, 3]
+    ground = np.median(pictures[:, ::4, ::4].reshape(steps, -1, 3), axis=1)[:, None, None]  # [steps, 1, 1, 3]
+    weights = np.maximum(np.abs(pictures - ground).max(-1) - 0.2, 0)  # [steps, 64, 64]
+    salient = Salient(weights)
+    layout = (grid_means(pictures, 4).reshape(steps, -1) - 0.25) * 4
+    place = np.stack([salient.mass * 20, salient.x, salient.y], axis=1) * salient.present[:, None]
+    return np.concatenate([layout, salient.patches(), _hues(pictures, salient) * 2, place], axis=1, dtype=np.float32)
+
+
+def _hues(pictures: np.ndarray, salient: Salient) -> np.ndarray:
+    """[steps, 13]: shares of twelve hues and of grey in what stands out."""
+    high, low = pictures.max(-1), pictures.min(-1)
+    chroma = high - low
+    red, green, blue = np.moveaxis(pictures, -1, 0)
+    safe = np.maximum(chroma, 1e-6)
+    sextant = np.where(
+        high == red,
+        (green - blue) / safe % 6,
+        np.where(high == green, (blue - red) / safe + 2, (red - green) / safe + 4),
+    )
+    colourful = salient.weights * chroma / np.maximum(high, 1e-6)
+    position = sextant * (HUES / 6)  # [steps, 64, 64], in bins, round
+    bins = []
+    for hue in range(HUES):
+        distance = np.abs((position - hue + HUES / 2) % HUES - HUES / 2)
+        bins.append((np.maximum(1 - distance, 0) * colourful).sum((1, 2)))
+    bins.append((salient.weights - colourful).sum((1, 2)))
+    total = np.maximum(salient.weights.sum((1, 2)), 1e-6)
+    return np.stack(bins, axis=1) / total[:, None] * salient.present[:, None]
+
+
+def motion(frames: np.ndarray, steps: int) -> np.ndarray:
+    """Frames uint8 [F, 64, 64, 3] → [steps, 120], from two frames a step, colour-blind: the outline of what differs
+    from the clip's median picture, flow and amount of change in 4 × 4 cells, how the outline travels and grows."""
+    grey = frames[even(len(frames), 2 * steps)].mean(-1, dtype=np.float32) / 255  # [2·steps, 64, 64]
+    still = np.median(grey, axis=0)
+    salient = Salient(np.maximum(np.abs(grey - still) - 0.08, 0))
+    difference = np.diff(grey, axis=0, prepend=grey[:1])
+    travel = _travel(salient)  # [2·steps, 3]
+    steadily = np.concatenate([salient.patches(), _flow(grey, difference), travel * 15], axis=1)
+    place = np.stack([salient.mass * 20, salient.x, salient.y], axis=1) * salient.present[:, None]
+    restless = np.concatenate([np.abs(travel[:, :2]) * 15, place], axis=1)
+    pairs = np.concatenate([steadily, restless], axis=1).reshape(steps, 2, -1)
+    return pairs.mean(1).clip(-5, 5).astype(np.float32)
+
+
+def _travel(salient: Salient) -> np.ndarray:
+    """[F, 3]: how far centre (x, y) and extent have come since the frame before; 0 where something (dis)appears."""
+    state = np.stack([salient.x, salient.y, salient.extent], axis=1)
+    seen_twice = salient.present & np.roll(salient.present, 1)
+    change = np.diff(state, axis=0, prepend=state[:1]) * seen_twice[:, None]
+    return change.clip(-0.3, 0.3)
+
+
+def _flow(grey: np.ndarray, difference: np.ndarray) -> np.ndarray:
+    """[F, 48]: per cell the flow (x, y) along the gradient, damped where the picture is flat, and the mean change."""
+    slope_y, slope_x = np.gradient(grey, axis=(1, 2))
+    products = np.stack(
+        [slope_x * difference, slope_y * difference, slope_x**2 + slope_y**2, np.abs(difference)], axis=-1
+    )
+    along_x, along_y, energy, change = np.moveaxis(grid_means(products, 4), -1, 0)  # [F, 4, 4] each
+    damped = energy + 1e-3
+    return np.stack([-along_x / damped, -along_y / damped, change * 10], axis=-1).reshape(len(grey), -1)
+
+
+def audio(waveform: np.ndarray, steps: int) -> np.ndarray | None:
+    """Mono sound [samples] at 16 kHz → [steps, 80]: mean and maximum of 40 log-mel bands in equal parts of the clip.
+    None if it is silent throughout (peak below -80 dB)."""
+    if not len(waveform) or np.abs(waveform).max() < SILENCE:
+        return None
+    padded = np.pad(waveform.astype(np.float32), (0, max(0, WINDOW + HOP * (steps - 1) - len(waveform))))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP]  # [M, 400]
+    power = np.abs(np.fft.rfft(windows * np.hanning(WINDOW).astype(np.float32), n=512)) ** 2
+    bands = np.log10(power @ _mel_filters() + 1e-5) / 2  # [M, 40]; 1e-5 is about -75 dB
+    starts = np.arange(steps) * len(bands) // steps
+    sizes = np.diff(starts, append=len(bands))
+    means = np.add.reduceat(bands, starts, axis=0) / sizes[:, None]
+    return np.concatenate([means, np.maximum.reduceat(bands, starts, axis=0)], axis=1, dtype=np.float32) + 1
+
+
+@lru_cache(maxsize=1)
+def _mel_filters() -> np.ndarray:
+    """[257, 40]: triangles of equal width on the mel scale from 60 to 7600 Hz, each with sum about 1."""
+    lowest, highest = 1127 * np.log1p(60 / 700), 1127 * np.log1p(7600 / 700)
+    mel = np.linspace(lowest, highest, BANDS + 2)
+    edges = 700 * np.expm1(mel / 1127)
+    hertz = np.fft.rfftfreq(512, 1 / RATE)[:, None]
+    rising = (hertz - edges[:-2]) / (edges[1:-1] - edges[:-2])
+    falling = (edges[2:] - hertz) / (edges[2:] - edges[1:-1])
+    return np.maximum(np.minimum(rising, falling), 0).astype(np.float32)
