@@ -12,13 +12,13 @@ STEPS = "pqrstuvwxyz"  # einsum letters for the time steps of the modalities; b,
 
 
 def unary_scores(query: Tensor, key: Tensor, channel: Tensor, mask: Tensor | None) -> Tensor:
-    return _pad(features(query, key) @ channel, mask)  # eq. 3
+    return _pad(features(query, key, mask) @ channel, mask)  # eq. 3
 
 
 def exact_scores(
     queries: Sequence[Tensor], keys: Sequence[Tensor], weights: Sequence[Tensor], masks: Sequence[Tensor | None]
 ) -> list[Tensor]:
-    mapped = [real(features(q, k), mask) for q, k, mask in zip(queries, keys, masks, strict=True)]
+    mapped = [real(features(q, k, mask), mask) for q, k, mask in zip(queries, keys, masks, strict=True)]
     tensor = correlation(mapped)  # C_n
     return [_pad(weighted_sum(tensor, weights[l], l), masks[l]) for l in range(len(keys))]
 
@@ -30,7 +30,7 @@ def low_rank_scores(
     channels: Sequence[Tensor],
     masks: Sequence[Tensor | None],
 ) -> list[Tensor]:
-    mapped = [real(features(q, k), mask) for q, k, mask in zip(queries, keys, masks, strict=True)]
+    mapped = [real(features(q, k, mask), mask) for q, k, mask in zip(queries, keys, masks, strict=True)]
     scores = []
     for l, channel in enumerate(channels):
         weighted = [x * channel if i == l else x for i, x in enumerate(mapped)]  # w_{I_l} in place of 1_d (eq. 17)
@@ -39,8 +39,10 @@ def low_rank_scores(
     return scores
 
 
-def features(query: Tensor, key: Tensor) -> Tensor:
+def features(query: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
     """The modality in the common space, seen by each word: tanh(W h + b + U I), [B, L, T, D]."""
+    if mask is not None:
+        key = key.masked_fill(~mask[:, :, None], 0.0)  # a NaN in the padding would reach the query's gradient
     return torch.tanh(query[:, :, None] + key[:, None])
 
 
