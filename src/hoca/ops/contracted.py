@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
+from math import ceil, prod
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-_workspace_bytes = 1 << 30
+MAPPED = 3  # copies of X [B, L, T, D] alive at once: itself, its gradient, that of its argument
+_workspace_bytes = 2 << 30
 
 
 @contextmanager
 def workspace(limit: int) -> Iterator[None]:
-    """Within the block, work through the words in chunks whose intermediate tensors take at most `limit` bytes."""
+    """Within the block, work through the words in chunks whose intermediate tensors take at most `limit` bytes.
+
+    Forward and backward are meant, without the scores and the gradients themselves; one word is the smallest chunk.
+    """
     global _workspace_bytes
     before, _workspace_bytes = _workspace_bytes, limit
     try:
@@ -33,7 +37,7 @@ def unary_scores(query: Tensor, key: Tensor, channel: Tensor, mask: Tensor | Non
     def scores(queries: Sequence[Tensor]) -> list[Tensor]:
         return [_features(queries[0], key, mask) @ channel]  # eq. 3
 
-    return _pad(_in_chunks(scores, [query], elements_per_word=2 * key.numel()), [mask])[0]
+    return _pad(_in_chunks(scores, [query], elements_per_word=MAPPED * key.numel()), [mask])[0]
 
 
 def exact_scores(
@@ -46,11 +50,13 @@ def exact_scores(
             _inner(x, _contract(weights[l], [y for i, y in enumerate(summed) if i != l])) for l, x in enumerate(mapped)
         ]
 
+    batch, _, size = keys[0].shape
     steps = [key.shape[1] for key in keys]
-    # Per modality: X and its masked copy; per contraction: the first, largest partial sum and its product.
-    partial = sum(prod(sorted(steps[:l] + steps[l + 1 :])[:-1]) for l in range(len(steps)))
-    elements = keys[0].shape[0] * keys[0].shape[2] * 2 * (sum(steps) + partial)
-    return _pad(_in_chunks(scores, queries, elements), masks)
+    rows = MAPPED * sum(steps)
+    for l in range(len(steps)):
+        *rest, last = sorted([1, *steps[:l], *steps[l + 1 :]])
+        rows += last + 2 * prod(rest)  # X turned for the product with W; the first partial sum and its product
+    return _pad(_in_chunks(scores, queries, elements_per_word=batch * size * rows), masks)
 
 
 def low_rank_scores(
@@ -73,7 +79,11 @@ def low_rank_scores(
             for x, channel, others in zip(mapped, channels, _leave_one_out(pooled), strict=True)
         ]
 
-    return _pad(_in_chunks(scores, queries, elements_per_word=2 * sum(key.numel() for key in keys)), masks)
+    rank = factors[0].shape[0]
+    elements = MAPPED * sum(key.numel() for key in keys)
+    # Rank times over, per modality: the factors spread over the words, and what _leave_one_out multiplies.
+    elements += sum(rank * key.shape[0] * (key.shape[1] + 6 * key.shape[2]) for key in keys)
+    return _pad(_in_chunks(scores, queries, elements), masks)
 
 
 def _features(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
@@ -93,11 +103,12 @@ def _contract(weight: Tensor, others: Sequence[Tensor]) -> Tensor:
         return weight
     order = sorted(range(len(others)), key=lambda i: others[i].shape[2])  # the longest goes first, from the end
     *rest, last = (others[i] for i in order)
-    weight = weight.permute(order).reshape(-1, last.shape[2])  # [Π T_rest, T_last]
+    weight = weight.permute(order).reshape(prod(x.shape[2] for x in rest), last.shape[2])  # [Π T_rest, T_last]
     summed = weight @ last  # [B, L, Π T_rest, D]
     while rest:
         last = rest.pop()
-        summed = summed.unflatten(2, (-1, last.shape[2]))  # [B, L, Π T_rest, T_last, D]
+        sizes = prod(x.shape[2] for x in rest), last.shape[2]
+        summed = summed.unflatten(2, sizes)  # [B, L, Π T_rest, T_last, D]
         summed = (summed * last[:, :, None]).sum(3)
     return summed.squeeze(2)
 
@@ -128,9 +139,10 @@ def _in_chunks(
     chunking is there to avoid.
     """
     words = queries[0].shape[1]
-    chunk = max(1, int(_workspace_bytes // max(1, elements_per_word * queries[0].element_size())))
-    if chunk >= words:
+    at_most = max(1, int(_workspace_bytes // max(1, elements_per_word * queries[0].element_size())))
+    if at_most >= words:
         return scores(queries)
+    chunk = ceil(words / ceil(words / at_most))  # as many chunks, of even size
     parts = [
         checkpoint(scores, part, use_reentrant=False, preserve_rng_state=False)
         if torch.is_grad_enabled()
