@@ -16,6 +16,7 @@ import importlib
 from collections.abc import Sequence
 from types import ModuleType
 
+import torch
 from torch import Tensor
 
 from hoca.ops.contracted import workspace
@@ -33,8 +34,8 @@ def unary_scores(
     query [B, L, D] = W h + b; key [B, T, D] = U I; channel [D]; mask [B, T] bool, True = real.
     Returns scores [B, L, T]; padded steps are -inf.
     """
-    _check([query], [key], [mask])
-    _check_shape("channel", channel, (query.shape[-1],))
+    _check_modality("query", query, "key", key, "mask", mask, like=query)
+    _check_shape("channel", channel, (query.shape[2],))
     return _backend(backend).unary_scores(query, key, channel, mask)
 
 
@@ -76,6 +77,7 @@ def low_rank_scores(
     masks = _check(queries, keys, masks)
     _check_count("factors", factors, keys)
     _check_count("channels", channels, keys)
+    _check_dimensions("factors[0]", factors[0], "[K, T_i]")
     for i, (factor, channel, key) in enumerate(zip(factors, channels, keys, strict=True)):
         _check_shape(f"factors[{i}]", factor, (factors[0].shape[0], key.shape[1]))
         _check_shape(f"channels[{i}]", channel, (key.shape[2],))
@@ -99,18 +101,32 @@ def _check(
         raise ValueError("attention needs at least one modality: queries and keys are empty")
     _check_count("queries", queries, keys)
     _check_count("masks", masks, keys)
-    batch, words, size = queries[0].shape
     for i, (query, key, mask) in enumerate(zip(queries, keys, masks, strict=True)):
-        _check_shape(f"queries[{i}]", query, (batch, words, size))
-        _check_shape(f"keys[{i}]", key, (batch, key.shape[1], size))
-        if mask is not None:
-            _check_shape(f"masks[{i}]", mask, (batch, key.shape[1]))
+        _check_modality(f"queries[{i}]", query, f"keys[{i}]", key, f"masks[{i}]", mask, like=queries[0])
     return masks
+
+
+def _check_modality(
+    query_name: str, query: Tensor, key_name: str, key: Tensor, mask_name: str, mask: Tensor | None, *, like: Tensor
+) -> None:
+    _check_dimensions(query_name, query, "[B, L, D]")
+    _check_dimensions(key_name, key, "[B, T, D]")
+    _check_shape(query_name, query, tuple(like.shape))
+    _check_shape(key_name, key, (query.shape[0], key.shape[1], query.shape[2]))
+    if mask is not None:
+        _check_shape(mask_name, mask, tuple(key.shape[:2]))
+        if mask.dtype != torch.bool:
+            raise ValueError(f"{mask_name} has dtype {mask.dtype}, expected torch.bool (True = real)")
 
 
 def _check_count(name: str, tensors: Sequence[object], keys: Sequence[Tensor]) -> None:
     if len(tensors) != len(keys):
         raise ValueError(f"{name} has {len(tensors)} entries for {len(keys)} modalities: give one per modality")
+
+
+def _check_dimensions(name: str, tensor: Tensor, letters: str) -> None:
+    if tensor.dim() != len(letters.split(",")):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {letters}")
 
 
 def _check_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
