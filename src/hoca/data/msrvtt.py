@@ -1,0 +1,172 @@
+"""MSR-VTT 10K: official captions, splits and categories; features from a store, or those of 732 clips in one file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hoca.data.corpus import Corpus, Video, write_corpus
+from hoca.data.official import check_counts, find_file, read_arrays, read_official, sha256
+from hoca.data.problems import OnProblem, Problems, Report, log
+from hoca.errors import UserError
+from hoca.features.store import FeatureStore
+
+VIDEOS = {"train": 6513, "validation": 497, "test": 2990}
+CAPTIONS_EACH = 20
+SPLIT_NAMES = {"train": "train", "validate": "validation", "test": "test"}
+TRAIN_ARCHIVE = "train_val_annotation.zip"
+FILES = {"train_val_videodatainfo.json": TRAIN_ARCHIVE, "test_videodatainfo.json": "test_videodatainfo.json.zip"}
+CLIP_SHAPES = {"image": (20, 1280), "motion": (20, 1024), "audio": (16, 1024)}
+
+
+def read(source: Path | str) -> Corpus:
+    """All captions, from the official JSON files or the zip archives that hold them."""
+    source = Path(source)
+    categories = _categories(source)
+    videos: list[Video] = []
+    for name, archive in FILES.items():
+        content = read_official(source, name, archive, "msrvtt")
+        try:
+            annotation = json.loads(content)
+            captions: dict[str, list[tuple[int, str]]] = {row["video_id"]: [] for row in annotation["videos"]}
+            for sentence in annotation["sentences"]:
+                captions[sentence["video_id"]].append((sentence["sen_id"], sentence["caption"]))
+            videos += [_video(row, captions[row["video_id"]], categories) for row in annotation["videos"]]
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
+            raise UserError(f"{name} is not an MSR-VTT annotation ({error!r}): download it again") from None
+    videos.sort(key=lambda video: _number(video.id))
+    check_counts("MSR-VTT videos", Counter(video.split for video in videos), VIDEOS)
+    for video in videos:
+        check_counts(
+            f"MSR-VTT captions of {video.id}", {video.split: len(video.captions)}, {video.split: CAPTIONS_EACH}
+        )
+    return Corpus("msrvtt", tuple(videos), categories)
+
+
+def prepare(
+    source: Path | str,
+    out: Path | str,
+    *,
+    features: Path | str | None = None,
+    on_problem: OnProblem = "stop",
+    report: Report = log.info,
+) -> Path:
+    """Write a folder dataset with all official captions, and the features of a store that has them.
+
+    Without `features` the captions alone are written: extract features into `out/features` before training.
+    """
+    out = Path(out)
+    corpus = read(source)
+    if features is not None:
+        problems = Problems(on_problem, report)
+        given, own = FeatureStore(features), FeatureStore(out / "features")
+        own.folder.mkdir(parents=True, exist_ok=True)
+        for video in corpus.videos:
+            if video.id in given:
+                _link(given.path(video.id), own.path(video.id))
+            else:
+                problems.add("video without features", f"no features of {video.id} in {features}: extract them first")
+        problems.close(str(features))
+        corpus = Corpus(corpus.name, tuple(video for video in corpus.videos if video.id in own), corpus.categories)
+    write_corpus(corpus, out)
+    report(f"{out}: MSR-VTT, {len(corpus)} videos" + ("" if features else ", captions only"))
+    return out
+
+
+def prepare_clips(source: Path | str, out: Path | str, *, report: Report = log.info) -> Path:
+    """Write a folder dataset of the clips in `clip-features.npz`: image, motion, and audio where there is sound.
+
+    These clips all belong to the official train split, so `clip_split` gives them a split of their own.
+    """
+    source, out = Path(source), Path(out)
+    packed = find_file(source, "clip-features.npz", "msrvtt")
+    if packed is None:
+        raise UserError(f"no clip-features.npz in {source}: put it beside the annotations")
+    official = read(source)
+    shapes: dict[str, tuple[int | None, ...]] = {"ids": (None,), "audio_length": (None,)}
+    for name, (steps, width) in CLIP_SHAPES.items():
+        shapes |= {name: (None, steps, width), f"{name}_scale": (width,)}
+    arrays = read_arrays(packed, shapes)
+    specification = _clip_specification(sha256(packed))
+    store = FeatureStore(out / "features")
+    videos = []
+    for row, id in enumerate(map(str, arrays["ids"])):
+        video = official[id]
+        videos.append(Video(id, clip_split(id), video.captions, video.category, video.attributes))
+        if id in store and store.header(id).specification == specification:
+            continue
+        lengths = {"image": 20, "motion": 20, "audio": int(arrays["audio_length"][row])}
+        clip = {
+            name: _restored(arrays[name][row, :steps], arrays[f"{name}_scale"])
+            for name, steps in lengths.items()
+            if steps
+        }
+        absent = {} if lengths["audio"] else {"audio": "the clip has no sound"}
+        duration = video.attributes["end"] - video.attributes["start"]
+        store.write(id, clip, specification=specification, absent=absent, duration=duration)
+    videos.sort(key=lambda video: _number(video.id))
+    write_corpus(Corpus("msrvtt-clips", tuple(videos), official.categories), out)
+    counts = Counter(video.split for video in videos)
+    report(f"{out}: MSR-VTT clips, " + ", ".join(f"{counts[split]} {split}" for split in VIDEOS))
+    return out
+
+
+def clip_split(id: str) -> str:
+    """The split of a clip by its name alone: SHA-256 of the id modulo 8, 0 is test, 1 validation, the rest train."""
+    remainder = int(hashlib.sha256(id.encode()).hexdigest(), 16) % 8
+    return {0: "test", 1: "validation"}.get(remainder, "train")
+
+
+def _restored(quantised: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return scale * np.square(quantised.astype(np.float32) / 255)  # [T, width]
+
+
+def _clip_specification(digest: str) -> dict[str, Any]:
+    made = {"weights": None, "sampling": "default", "file": "clip-features.npz", "sha256": digest}
+    backbones = {"image": "efficientnet-lite2", "motion": "i3d-kinetics-400", "audio": "soundnet-8"}
+    return {
+        name: {"backbone": backbones[name], "steps": steps, "width": width, **made}
+        for name, (steps, width) in CLIP_SHAPES.items()
+    }
+
+
+def _video(row: dict[str, Any], captions: list[tuple[int, str]], categories: tuple[str, ...]) -> Video:
+    texts = tuple(" ".join(text.split()) for _, text in sorted(captions))
+    attributes = {"url": row["url"], "start": row["start time"], "end": row["end time"]}
+    return Video(row["video_id"], SPLIT_NAMES[row["split"]], texts, categories[row["category"]], attributes)
+
+
+def _categories(source: Path) -> tuple[str, ...]:
+    """Names in the order of their numbers: lines `name<tab>number`."""
+    names = {}
+    lines = (
+        read_official(source, "category.txt", TRAIN_ARCHIVE, "msrvtt").decode("utf-8", errors="replace").splitlines()
+    )
+    for place, line in enumerate(lines, start=1):
+        name, _, number = line.strip().rpartition("\t")
+        if not name or not number.isdecimal():
+            raise UserError(f"category.txt, line {place}: expected a name, a tab and a number: download it again")
+        names[int(number)] = name.strip()
+    if sorted(names) != list(range(len(names))) or len(names) != 20:
+        raise UserError(f"category.txt: found {len(names)} categories, expected 20, numbered from 0: download it again")
+    return tuple(names[number] for number in sorted(names))
+
+
+def _link(given: Path, own: Path) -> None:
+    """The same file under another name; a copy where the file system has no links."""
+    own.unlink(missing_ok=True)
+    try:
+        os.link(given, own)
+    except OSError:
+        shutil.copyfile(given, own)
+
+
+def _number(id: str) -> int:
+    return int(id.removeprefix("video"))
