@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hoca.features.picture import Salient, grid_means
+from hoca.features.picture import Salient, cell_means
 
 HUES = 12
 BANDS = 40
@@ -29,40 +29,43 @@ def image(frames: np.ndarray, steps: int) -> np.ndarray:
     frame's median colour, its hues, its size and place."""
     pictures = frames[even(len(frames), steps)].astype(np.float32) / 255  # [steps, 64, 64, 3]
     ground = np.median(pictures[:, ::4, ::4].reshape(steps, -1, 3), axis=1)[:, None, None]  # [steps, 1, 1, 3]
-    weights = np.maximum(np.abs(pictures - ground).max(-1) - 0.2, 0)  # [steps, 64, 64]
+    red, green, blue = np.moveaxis(np.abs(pictures - ground), -1, 0)
+    weights = np.maximum(np.maximum(np.maximum(red, green), blue) - 0.2, 0)  # [steps, 64, 64]
     salient = Salient(weights)
-    layout = (grid_means(pictures, 4).reshape(steps, -1) - 0.25) * 4
+    cells = [cell_means(channel).reshape(steps, -1) for channel in np.moveaxis(pictures, -1, 0)]
+    layout = (np.concatenate(cells, axis=1) - 0.25) * 4
     place = np.stack([salient.mass * 20, salient.x, salient.y], axis=1) * salient.present[:, None]
     return np.concatenate([layout, salient.patches(), _hues(pictures, salient) * 2, place], axis=1, dtype=np.float32)
 
 
 def _hues(pictures: np.ndarray, salient: Salient) -> np.ndarray:
-    """[steps, 13]: shares of twelve hues and of grey in what stands out."""
-    high, low = pictures.max(-1), pictures.min(-1)
-    chroma = high - low
-    red, green, blue = np.moveaxis(pictures, -1, 0)
-    safe = np.maximum(chroma, 1e-6)
-    sextant = np.where(
-        high == red,
-        (green - blue) / safe % 6,
-        np.where(high == green, (blue - red) / safe + 2, (red - green) / safe + 4),
+    """[F, 13]: shares of twelve hues and of grey in what stands out; a hue between two bins is divided among them."""
+    number, row, column = np.nonzero(salient.weights)
+    colours, weights = pictures[number, row, column], salient.weights[number, row, column]  # [M, 3], [M]
+    high = colours.max(1)
+    chroma = high - colours.min(1)
+    red, green, blue = colours.T
+    sextant = np.select(
+        [high == red, high == green],
+        [(green - blue) / np.maximum(chroma, 1e-6), (blue - red) / np.maximum(chroma, 1e-6) + 2],
+        (red - green) / np.maximum(chroma, 1e-6) + 4,
     )
-    colourful = salient.weights * chroma / np.maximum(high, 1e-6)
-    position = sextant * (HUES / 6)  # [steps, 64, 64], in bins, round
-    bins = []
-    for hue in range(HUES):
-        distance = np.abs((position - hue + HUES / 2) % HUES - HUES / 2)
-        bins.append((np.maximum(1 - distance, 0) * colourful).sum((1, 2)))
-    bins.append((salient.weights - colourful).sum((1, 2)))
-    total = np.maximum(salient.weights.sum((1, 2)), 1e-6)
-    return np.stack(bins, axis=1) / total[:, None] * salient.present[:, None]
+    position = sextant % 6 * (HUES / 6)
+    lower = position.astype(int)
+    colourful = weights * chroma / np.maximum(high, 1e-6)
+    bins = np.zeros((len(pictures), HUES + 1), np.float32)
+    np.add.at(bins, (number, lower % HUES), colourful * (1 - position + lower))
+    np.add.at(bins, (number, (lower + 1) % HUES), colourful * (position - lower))
+    bins[:, HUES] = np.bincount(number, weights - colourful, minlength=len(pictures))
+    return bins / np.maximum(bins.sum(1, keepdims=True), 1e-6) * salient.present[:, None]
 
 
 def motion(frames: np.ndarray, steps: int) -> np.ndarray:
     """Frames uint8 [F, 64, 64, 3] → [steps, 120], from two frames a step, colour-blind: the outline of what differs
     from the clip's median picture, flow and amount of change in 4 × 4 cells, how the outline travels and grows."""
-    grey = frames[even(len(frames), 2 * steps)].mean(-1, dtype=np.float32) / 255  # [2·steps, 64, 64]
-    still = np.median(grey, axis=0)
+    red, green, blue = np.moveaxis(frames[even(len(frames), 2 * steps)].astype(np.float32), -1, 0)
+    grey = (red + green + blue) / (3 * 255)  # [2·steps, 64, 64]
+    still = np.median(grey[::2], axis=0)
     salient = Salient(np.maximum(np.abs(grey - still) - 0.08, 0))
     difference = np.diff(grey, axis=0, prepend=grey[:1])
     travel = _travel(salient)  # [2·steps, 3]
@@ -84,12 +87,10 @@ def _travel(salient: Salient) -> np.ndarray:
 def _flow(grey: np.ndarray, difference: np.ndarray) -> np.ndarray:
     """[F, 48]: per cell the flow (x, y) along the gradient, damped where the picture is flat, and the mean change."""
     slope_y, slope_x = np.gradient(grey, axis=(1, 2))
-    products = np.stack(
-        [slope_x * difference, slope_y * difference, slope_x**2 + slope_y**2, np.abs(difference)], axis=-1
-    )
-    along_x, along_y, energy, change = np.moveaxis(grid_means(products, 4), -1, 0)  # [F, 4, 4] each
-    damped = energy + 1e-3
-    return np.stack([-along_x / damped, -along_y / damped, change * 10], axis=-1).reshape(len(grey), -1)
+    energy = cell_means(slope_x**2 + slope_y**2) + 1e-3  # [F, 4, 4]
+    along_x, along_y = cell_means(slope_x * difference), cell_means(slope_y * difference)
+    change = cell_means(np.abs(difference))
+    return np.stack([-along_x / energy, -along_y / energy, change * 10], axis=-1).reshape(len(grey), -1)
 
 
 def audio(waveform: np.ndarray, steps: int) -> np.ndarray | None:

@@ -20,32 +20,36 @@ def render(scene: Scene, options: Options) -> Clip:
     rng = np.random.default_rng(scene.grain)
     count = max(2, round(options.seconds * options.fps))
     times = np.arange(count) / options.fps
-    frames = _background(rng, options.picture)[None].repeat(count, axis=0)  # [F, P, P, 3]
+    frames = _background(rng, options.picture)[:, None].repeat(count, axis=1)  # [3, F, P, P]
     for thing in scene.things:
-        visible = np.flatnonzero((times >= thing.start) & (times < thing.end))
-        alpha = _alpha(thing, times[visible], options.picture)[..., None]  # [f, P, P, 1]
-        colour = np.array(COLOURS[thing.colour], np.float32) * rng.uniform(0.9, 1.0)
-        frames[visible] = frames[visible] * (1 - alpha) + colour * alpha
+        first, last = np.searchsorted(times, (thing.start, thing.end))
+        alpha = _alpha(thing, times[first:last], options.picture)  # [f, P, P]
+        brightness = rng.uniform(0.9, 1.0)
+        for channel, level in zip(frames, COLOURS[thing.colour], strict=True):
+            channel[first:last] += (level * brightness - channel[first:last]) * alpha
     if options.noise:
-        frames += rng.standard_normal(frames.shape, dtype=np.float32) * (255 * options.noise)
-    waveform = None
-    if scene.sound is not None:
-        waveform = np.zeros(round(options.seconds * RATE), np.float32)
-        heard = synthesize(scene.sound, rng)
-        first = round(scene.sound.start * RATE)
-        waveform[first : first + len(heard)] = heard[: len(waveform) - first]
-        waveform += rng.standard_normal(len(waveform), dtype=np.float32) * (0.1 * options.noise)
-        waveform = waveform.clip(-1, 1)
-    pictures = np.rint(frames.clip(0, 255)).astype(np.uint8)
-    return Clip(pictures, times, count / options.fps, waveform, RATE)
+        # The same grain in all three channels, as on film.
+        frames += rng.standard_normal(frames.shape[1:], dtype=np.float32) * np.float32(255 * options.noise)
+    pictures = (frames.clip(0, 254.9, out=frames) + 0.5).astype(np.uint8)
+    pictures = np.ascontiguousarray(np.moveaxis(pictures, 0, -1))  # [F, P, P, 3]
+    return Clip(pictures, times, count / options.fps, _sound_track(scene, options, rng), RATE)
+
+
+def _sound_track(scene: Scene, options: Options, rng: np.random.Generator) -> np.ndarray | None:
+    if scene.sound is None:
+        return None
+    waveform = rng.standard_normal(round(options.seconds * RATE), dtype=np.float32) * np.float32(0.1 * options.noise)
+    heard = synthesize(scene.sound, rng)
+    first = min(round(scene.sound.start * RATE), len(waveform) - len(heard))
+    waveform[first : first + len(heard)] += heard
+    return waveform.clip(-1, 1)
 
 
 def _background(rng: np.random.Generator, side: int) -> np.ndarray:
-    """A dark slope of a random tint [P, P, 3]."""
+    """A dark slope of a random tint [3, P, P]."""
     axis = np.linspace(-1, 1, side, dtype=np.float32)
     slope = axis[:, None] * rng.uniform(-10, 10) + axis[None, :] * rng.uniform(-10, 10)
-    tint = rng.uniform(25, 45, 3).astype(np.float32)
-    return slope[..., None].astype(np.float32) + tint
+    return (rng.uniform(25, 45, (3, 1, 1)) + slope).astype(np.float32)
 
 
 def _alpha(thing: Thing, times: np.ndarray, side: int) -> np.ndarray:
