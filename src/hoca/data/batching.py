@@ -39,7 +39,7 @@ class Batch:
         return self._map(moved)
 
     def pin_memory(self) -> Batch:
-        return self._map(Tensor.pin_memory)
+        return self._map(lambda tensor: tensor if tensor.is_cuda else tensor.pin_memory())
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         return replace(
@@ -61,9 +61,10 @@ class Batches(Dataset[Batch]):
     of a global batch; of these, rank r takes r, r + world, r + 2·world, …, so global batches are the same whatever
     `world` is. A rank for which nothing is left gets the first item with all its words `<pad>`.
 
-    batch: items in a global batch. max_words: words kept of a caption (`cut` counts the captions that lost some).
-    bucket: put items of similar length into the same batch. workers: processes that prepare batches ahead; order and
-    content do not depend on them.
+    batch: items in a global batch.
+    max_words: words kept of a caption; `cut` counts the captions that lost some.
+    bucket: put captions of similar length into the same item and items of similar length into the same batch.
+    workers: processes that prepare batches ahead; order and content do not depend on them.
     """
 
     def __init__(
@@ -87,6 +88,8 @@ class Batches(Dataset[Batch]):
                 raise UserError(f"{name} is {value}: choose at least {least}")
         if not 0 <= rank < world:
             raise UserError(f"rank {rank} of {world} processes: choose 0 … {world - 1}")
+        if workers and dataset.device.type != "cpu":
+            raise UserError(f"workers is {workers}, but the features are on {dataset.device}: choose 0 workers")
         self.dataset, self.vocabulary = dataset, vocabulary
         self.batch, self.captions, self.bucket, self.seed = batch, captions or None, bucket, seed
         self.rank, self.world, self.workers = rank, world, workers
@@ -192,6 +195,8 @@ def evaluation_batches(
 ) -> Iterator[Batch]:
     """Each video of a split once, in order, features and lengths only; rank r takes batches r, r + world, …"""
     videos = dataset.videos(split)
+    if not videos:
+        raise UserError(f"no videos in split {split} of {dataset.folder}: choose another split")
     groups = (videos[first : first + batch] for first in range(0, len(videos), batch))
     for group in islice(groups, rank, None, world):
         yield _collate(dataset, group, torch.empty(len(group), 0, 0, dtype=torch.long), 0, 0)

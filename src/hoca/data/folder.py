@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hoca.data.bank import FeatureBank
 from hoca.data.corpus import Corpus, Video, read_corpus
 from hoca.data.problems import OnProblem, Problems, Report
 from hoca.errors import UserError
@@ -43,12 +44,9 @@ class FolderDataset:
         self.widths = _choose(_usual_widths(headers.values()), modalities, self.store.folder)
         self._lengths = {id: found for id, header in headers.items() if (found := self._checked(id, header))}
         self.specification = self._specification(headers)
-        kept = tuple(video for video in corpus.videos if video.id in self._lengths)
         self.problems.close(str(self.folder))
-        if not kept:
-            raise UserError(f"{self.folder}: no video has both captions and features: extract features first")
-        self.corpus = Corpus(corpus.name, kept, corpus.categories)
-        self._bank: _Bank | None = None
+        self.corpus = self._kept(corpus)
+        self._bank: FeatureBank | None = None
 
     @property
     def name(self) -> str:
@@ -77,40 +75,33 @@ class FolderDataset:
     def features(self, id: str) -> dict[str, np.ndarray]:
         """Features [T, width], float32, of the chosen modalities that the video has."""
         if self._bank is not None:
-            return {name: self._bank.rows(id, name).astype(np.float32) for name in self._lengths[id]}
+            return {name: self._bank[id, name].float().cpu().numpy() for name in self._lengths[id]}
         stored = self.store[id]
         return {name: _finite(stored[name], name, self.store.path(id)) for name in self._lengths[id]}
 
-    def preload(self, dtype: type[np.floating] = np.float16) -> FolderDataset:
+    def preload(self, dtype: torch.dtype = torch.float16, device: torch.device | str = "cpu") -> FolderDataset:
         """Read all features into memory, where batches are made without touching a file; returns the dataset.
 
-        float16 is what the store holds, so it loses nothing; float32 takes twice the memory and spares the conversion.
+        float16 is what the store holds, so it loses nothing. On a GPU with room for them (`device="cuda"`) batches
+        are made there, and no feature is copied during training.
         """
-        if self._bank is None or self._bank.dtype != np.dtype(dtype):
-            self._bank = None
-            self._bank = _Bank(self, np.dtype(dtype))
+        self._bank = None
+        if self.problems.on_problem == "skip":
+            self._drop_unreadable()
+        self._bank = FeatureBank(self._lengths, self.widths, self.features, dtype=dtype, device=device)
         return self
 
-    def padded(self, ids: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Features [B, T_m, D_m] float32, zero padded, and lengths [B], 0 = missing, of each modality.
+    @property
+    def device(self) -> torch.device:
+        """Where batches are made: that of `preload`."""
+        return torch.device("cpu") if self._bank is None else next(iter(self._bank.values.values())).device
 
-        T_m is the longest length among these videos, at least 1.
-        """
-        features, lengths = {}, {}
-        loaded = None if self._bank is not None else [self.features(id) for id in ids]
-        for name, width in self.widths.items():
-            length = np.array([self._lengths[id].get(name, 0) for id in ids], dtype=np.int64)
-            steps = np.arange(max(1, length.max(initial=0)))
-            real = steps < length[:, None]  # [B, T]
-            values = np.zeros((len(ids), len(steps), width), dtype=np.float32)
-            if self._bank is not None:
-                first = np.array([self._bank.first(id, name) for id in ids], dtype=np.int64)
-                values[real] = self._bank.values[name][(first[:, None] + steps)[real]]
-            elif loaded is not None and real.any():
-                values[real] = np.concatenate([each[name] for each in loaded if name in each])
-            features[name] = torch.from_numpy(values)
-            lengths[name] = torch.from_numpy(length)
-        return features, lengths
+    def padded(self, ids: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Features [B, T_m, D_m] float32, zero padded, and lengths [B], 0 = missing, of each modality."""
+        bank = self._bank
+        if bank is None:
+            bank = FeatureBank({id: self._lengths[id] for id in ids}, self.widths, self.features)
+        return bank.padded(ids)
 
     def _headers(self, corpus: Corpus) -> dict[str, Header]:
         """The headers of the videos that have both captions and features."""
@@ -137,6 +128,24 @@ class FolderDataset:
                 f"{self.store.path(id)} has no captions in {self.folder / 'captions.jsonl'}: add a line or delete it",
             )
         return headers
+
+    def _drop_unreadable(self) -> None:
+        """Leave out the videos whose values, not only headers, are damaged."""
+        for id in list(self._lengths):
+            try:
+                self.features(id)
+            except UserError as error:
+                self.problems.add("unreadable feature file", str(error))
+                del self._lengths[id]
+        self.problems.close(str(self.store.folder))
+        self.corpus = self._kept(self.corpus)
+
+    def _kept(self, corpus: Corpus) -> Corpus:
+        """The videos that passed all checks."""
+        kept = tuple(video for video in corpus.videos if video.id in self._lengths)
+        if not kept:
+            raise UserError(f"{self.folder}: no video has both captions and features: extract features first")
+        return Corpus(corpus.name, kept, corpus.categories)
 
     def _checked(self, id: str, header: Header) -> dict[str, int]:
         """Lengths of the chosen modalities; empty when the video cannot be used."""
@@ -174,31 +183,6 @@ class FolderDataset:
                 )
                 del self._lengths[id]
         return {name: value for name, value in usual.items() if value is not None}
-
-
-class _Bank:
-    """All features of a dataset in memory: per modality one array [sum of T, width] and the first row of each video."""
-
-    def __init__(self, dataset: FolderDataset, dtype: np.dtype) -> None:
-        self.dtype = dtype
-        self._lengths = {video.id: dataset.lengths(video.id) for video in dataset.corpus.videos}
-        self._first: dict[str, dict[str, int]] = {name: {} for name in dataset.widths}
-        totals = dict.fromkeys(dataset.widths, 0)
-        for id, lengths in self._lengths.items():
-            for name, steps in lengths.items():
-                self._first[name][id] = totals[name]
-                totals[name] += steps
-        self.values = {name: np.empty((totals[name], width), dtype) for name, width in dataset.widths.items()}
-        for id in self._lengths:
-            for name, values in dataset.features(id).items():
-                self.rows(id, name)[:] = values
-
-    def first(self, id: str, name: str) -> int:
-        return self._first[name].get(id, 0)
-
-    def rows(self, id: str, name: str) -> np.ndarray:
-        first = self._first[name][id]
-        return self.values[name][first : first + self._lengths[id][name]]
 
 
 def _usual_widths(headers: Any) -> dict[str, int]:

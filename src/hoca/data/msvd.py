@@ -76,7 +76,7 @@ def _specification(digest: str) -> dict[str, Any]:
 
 
 def _pairs(content: bytes, name: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(content.decode("utf-8", errors="replace").rstrip("\n").split("\n"), start=1):
         id, tab, caption = line.partition("\t")
         if not tab or not id.startswith("vid") or not id[3:].isdecimal() or not caption.strip():
             raise UserError(f"{name}, line {number}: expected vidN, a tab and a caption: download it again")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 POOL_BATCHES = 50  # items are sorted by length within so many batches' worth, and shuffled otherwise
+JITTER = 2  # words: captions of a video are cut into chunks of like length, but other chunks in each epoch
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,15 @@ class Plan:
         """
         random = _random(seed)
         order = random.permutation(len(owner))
-        order = order[np.argsort(owner[order], kind="stable")]  # the captions of a video together, shuffled among them
+        if bucket:
+            order = order[np.argsort(counts[order] + JITTER * random.random_sample(len(order)), kind="stable")]
+        order = order[np.argsort(owner[order], kind="stable")]  # the captions of a video together
         first, count = _chunks(owner[order], chunk)
         item_owner = owner[order][first]
         items = random.permutation(len(first))
         if bucket:
             longest = np.maximum.reduceat(counts[order], first)
-            items = _bucketed(items, (steps[item_owner], longest, count), POOL_BATCHES * batch)
+            items = _bucketed(items, (steps[item_owner], count, longest), POOL_BATCHES * batch)
         batches = [items[start : start + batch] for start in range(0, len(items), batch)]
         return cls(order, first, count, item_owner, [batches[i] for i in random.permutation(len(batches))])
 
