@@ -64,7 +64,8 @@ class Group:
             axes = [j - (j > l) for j in order if j != l]
             weights.append(self.weights[l].permute(axes))
         moved = {
-            name: [getattr(self, name)[i] for i in order] for name in ("queries", "keys", "factors", "channels", "masks")
+            name: [getattr(self, name)[i] for i in order]
+            for name in ("queries", "keys", "factors", "channels", "masks")
         }
         return Group(weights=weights, **moved)
 
