@@ -3,6 +3,7 @@
 from hoca.data.batching import Batch, Batches, evaluation_batches
 from hoca.data.corpus import SPLITS, Corpus, Video, read_corpus, write_corpus
 from hoca.data.folder import FolderDataset
+from hoca.data.vectors import category_vectors, load_vectors
 from hoca.data.vocabulary import Vocabulary
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "FolderDataset",
     "Video",
     "Vocabulary",
+    "category_vectors",
     "evaluation_batches",
+    "load_vectors",
     "read_corpus",
     "write_corpus",
 ]

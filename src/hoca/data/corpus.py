@@ -194,7 +194,7 @@ def _complaint(row: Any, named: tuple[str, ...]) -> str | None:
     category = row.get("category")
     if category is not None and (isinstance(category, bool) or not isinstance(category, str | int)):
         return f'"category" of video {row["id"]} is a {_kind(category)}, expected a name or a number'
-    if isinstance(category, str) and category != " ".join(category.split()) or category == "":
+    if (isinstance(category, str) and category != " ".join(category.split())) or category == "":
         return f'"category" of video {row["id"]} is {category!r}, expected a name on one line without outer spaces'
     if isinstance(category, int) and named and not 0 <= category < len(named):
         return f'"category" of video {row["id"]} is {category}, but {CATEGORIES_FILE} names {len(named)} (from 0)'
