@@ -22,19 +22,24 @@ class Merge(nn.Module):
         )
 
     def forward(
-        self, modality: str, scores: Mapping[Group, Tensor], mask: Tensor, present: Mapping[str, Tensor]
+        self,
+        modality: str,
+        scores: Mapping[Group, Tensor],
+        mask: Tensor,
+        present: Mapping[str, Tensor],
+        dtype: torch.dtype,
     ) -> tuple[Tensor, dict[Group, Tensor]]:
         """scores[g] [B, Q, T], mask [B, T], present[m] [B] → α [B, Q or 1, T] (0 where absent), and α_g of each group.
 
         A group counts for a video if all its members are there. A modality left with no group attends to its real
-        steps evenly.
+        steps evenly; `dtype` is that of α where there are no scores at all.
         """
         here = present[modality]
         mask = (mask | ~here[:, None])[:, None]  # [B, 1, T]: an absent row is kept finite here and zeroed below
         counts = {g: torch.stack([present[m] for m in g]).all(0)[:, None, None] for g in scores}  # [B, 1, 1]
         filled = {g: s.masked_fill(~counts[g], 0.0).masked_fill(~mask, float("-inf")) for g, s in scores.items()}
         weights = {g: torch.softmax(s, dim=-1) for g, s in filled.items()}  # α_g, eq. 9 and 17
-        merged = self._merge(modality, filled, weights, mask, counts)
+        merged = self._merge(modality, filled, weights, mask, counts) if weights else _evenly(mask, dtype)
         alone = {g: w * (counts[g] & here[:, None, None]) for g, w in weights.items()}
         return merged * here[:, None, None], alone
 
@@ -46,10 +51,8 @@ class Merge(nn.Module):
         mask: Tensor,
         counts: Mapping[Group, Tensor],
     ) -> Tensor:
-        if modality not in self.theta and weights:
+        if modality not in self.theta:
             return next(iter(weights.values()))
-        if not weights:
-            return _evenly(mask, torch.get_default_dtype())
         theta = {g: self.theta[modality][self.groups[modality].index(g)] for g in weights}
         if self.mode == "mixture":
             share = {g: (theta[g] - self.theta[modality].max()).exp() * counts[g] for g in weights}
