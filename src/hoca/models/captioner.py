@@ -116,7 +116,7 @@ class Captioner(nn.Module):
         contexts, merged, groups = {}, {}, {}
         for modality, encoded in memory.encoded.items():
             mask = memory.masks[modality]
-            alpha, groups[modality] = self.merge(modality, scores[modality], mask, memory.present)
+            alpha, groups[modality] = self.merge(modality, scores[modality], mask, memory.present, encoded.dtype)
             merged[modality] = alpha.expand(-1, queries.shape[1], -1)
             contexts[modality] = merged[modality].to(encoded.dtype) @ encoded  # eq. 5
         stacked = torch.stack(list(contexts.values()), dim=2)  # [B, Q, N, 2H]
@@ -132,9 +132,9 @@ class Captioner(nn.Module):
         self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The modalities that some video has, in the model's order, without steps that are padding for every video."""
-        for modality in features:
+        for modality in [*features, *lengths]:
             if modality not in self.config.modalities:
-                raise UserError(f"features of {modality!r} are given: {nearest(modality, self.config.modalities)}")
+                raise UserError(f"the model has no modality {modality!r}: {nearest(modality, self.config.modalities)}")
         kept_features, kept_lengths = {}, {}
         for modality in self.config.modalities:
             if modality in features:
