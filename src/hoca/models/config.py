@@ -32,7 +32,7 @@ class Config:
     dropout: float = 0.5  # on the decoder's input and output
     encoder_dropout: float = 0.0  # on the features and on the encoders' output; the paper has none
     share_projections: bool = False  # one W, b, U per modality instead of one per modality and group
-    max_steps: Mapping[str, int] = field(default_factory=dict)  # longest input per modality
+    max_steps: Mapping[str, int] = field(default_factory=dict)  # longest input of every modality
     categories: tuple[str, ...] = ()  # names that give the decoder its start state
     category_width: int = 0  # width of the vectors of those names
 
@@ -41,9 +41,12 @@ class Config:
         for key, known in (("form", FORMS), ("merge", MERGES), ("fusion", FUSIONS)):
             if getattr(self, key) not in known:
                 raise UserError(f"{key}={getattr(self, key)!r} is unknown: {nearest(str(getattr(self, key)), known)}")
-        for key in ("rank", "hidden", "attention", "embedding"):
+        for key in ("rank", "hidden", "attention", "embedding", *(["category_width"] if self.categories else [])):
             if getattr(self, key) < 1:
                 raise UserError(f"{key}={getattr(self, key)} must be at least 1")
+        for modality in self.modalities:
+            if self.max_steps.get(modality, 0) < 1:
+                raise UserError(f"max_steps must give {modality!r} a number of steps, at least 1")
         for key in ("dropout", "encoder_dropout"):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"{key}={getattr(self, key)} must be at least 0 and below 1")
@@ -59,6 +62,9 @@ class Config:
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise UserError(f"the model's configuration has the unknown key {unknown[0]!r}: made by a newer hoca?")
+        for key in ("modalities", "groups", "max_steps"):
+            if key not in values:
+                raise UserError(f"the model's configuration lacks {key!r}: is the file damaged?")
         config = cls(**{key: _hashable(value) for key, value in values.items()})
         return replace(config, groups=_chosen_groups(config.groups, config.modalities))
 
