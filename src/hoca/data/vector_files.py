@@ -84,18 +84,17 @@ def _text(file: IO[bytes], width: int, path: Path, *, first_line: int, promised:
             raise UserError(
                 f"{path}, line {number}: {line.count(b' ')} numbers, expected {width}: the line or the file is cut off"
             )
-        fields = line.rsplit(b" ", width)
-        word = fields[0].decode("utf-8", errors="replace")
-        if extra and _numbers(fields[0].split(b" ")[-1:]) is not None:
+        name = line.rsplit(b" ", width)[0] if extra else line[: line.index(b" ")]
+        if extra and _numbers(name.split(b" ")[-1:]) is not None:
             raise UserError(f"{path}, line {number}: more than {width} numbers: mend the line or delete it")
 
-        def read(fields: list[bytes] = fields, number: int = number) -> np.ndarray:
-            vector = _numbers(fields[1:])
+        def read(line: bytes = line, number: int = number) -> np.ndarray:
+            vector = _numbers(line.rsplit(b" ", width)[1:])
             if vector is None:
                 raise UserError(f"{path}, line {number}: not {width} finite numbers: mend the line or delete it")
             return vector
 
-        yield word, read
+        yield name.decode("utf-8", errors="replace"), read
     found = number - first_line + 1
     if promised is not None and found != promised:
         raise UserError(
@@ -117,6 +116,8 @@ def _binary(content: mmap.mmap, place: int, words: int, width: int, path: Path) 
             raise UserError(f"{path}: cut off at word {number} of {words}: fetch it again")
         word = content[place:space].lstrip(b"\n").decode("utf-8", errors="replace")
         place = space + 1 + size
+        if number % 50_000 == 0 and hasattr(mmap, "MADV_DONTNEED"):
+            content.madvise(mmap.MADV_DONTNEED)  # pages that were read are of no more use
 
         def read(first: int = space + 1, word: str = word, number: int = number) -> np.ndarray:
             vector = np.frombuffer(content[first : first + size], dtype="<f4")
