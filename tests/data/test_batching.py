@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -144,6 +145,13 @@ def test_workers_change_neither_order_nor_content_nor_the_generator(
     assert len(both) == len(alone) - 3 > 0
     assert all(same(*pair) for pair in both)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_batches_can_be_sent_to_another_process(folder: Path, vocabulary: Vocabulary) -> None:
+    dataset = FolderDataset(folder, on_problem="skip", report=lambda line: None)
+    batches = Batches(dataset, "train", vocabulary, batch=4)
+    sent = pickle.loads(pickle.dumps(batches))
+    assert all(same(*pair) for pair in zip(batches, sent, strict=True))
 
 
 def test_words_are_bos_words_eos_pad(dataset: FolderDataset, vocabulary: Vocabulary) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from hoca.errors import UserError
 
@@ -28,7 +28,7 @@ class Problems:
         if on_problem not in get_args(OnProblem):
             raise UserError(f"on_problem is {on_problem!r}: choose stop or skip")
         self.on_problem = on_problem
-        self.report = report or log.warning
+        self._report = report
         self.counts: Counter[str] = Counter()
         self._closed: Counter[str] = Counter()
 
@@ -38,11 +38,17 @@ class Problems:
         if self.on_problem == "stop":
             raise UserError(line)
         if self.counts[kind] <= SHOWN_PER_KIND:
-            self.report(f"skipped: {line}")
+            self._say(f"skipped: {line}")
 
     def close(self, where: str) -> None:
         """Report one line per kind that is new since the last call."""
         for kind, count in self.counts.items():
             if count > self._closed[kind]:
-                self.report(f"{where}: skipped {count - self._closed[kind]} × {kind}")
+                self._say(f"{where}: skipped {count - self._closed[kind]} × {kind}")
         self._closed = self.counts.copy()
+
+    def _say(self, line: str) -> None:
+        (self._report or log.warning)(line)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_report": None}  # a worker process cannot be handed the caller's function
