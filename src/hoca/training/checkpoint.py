@@ -1,0 +1,99 @@
+"""Checkpoints: one safetensors file each, whole or not there, with all that is needed to go on or to caption.
+
+The header's metadata carries the model's configuration, its vocabulary and how its features are made; a checkpoint of
+a run in progress also holds the optimizer, the random generators and the run's history.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hoca.errors import UserError
+from hoca.files import replacing
+
+FORMAT = "hoca-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    tensors: dict[str, Tensor]  # "model.…", and for going on "optimizer.…", "average.…", "random.…"
+    facts: dict[str, Any] = field(default_factory=dict)  # JSON: config, vocabulary, specification, progress
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors whose names begin with `name.`, without it."""
+        start = f"{name}."
+        return {key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)}
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    tensors = {key: value.detach().cpu().contiguous() for key, value in checkpoint.tensors.items()}
+    facts = json.dumps(checkpoint.facts, ensure_ascii=False)
+    metadata = {"format": FORMAT, "facts": facts, "checksum": _checksum(tensors, facts)}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, metadata=metadata)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """A whole checkpoint, or a `UserError` that names the file and what is wrong with it."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise UserError(f"{path} is no checkpoint of hoca: give a run folder or one of its checkpoints")
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (a file is no mapping)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no checkpoint {path}") from error
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"the checkpoint {path} is damaged or no checkpoint at all ({error})") from error
+    if _checksum(tensors, metadata["facts"]) != metadata.get("checksum"):
+        raise UserError(f"the checkpoint {path} is damaged: its content does not match its checksum")
+    return Checkpoint(tensors, json.loads(metadata["facts"]))
+
+
+class Checkpoints:
+    """The checkpoints of one run: the two newest to go on from, and the best to caption with."""
+
+    KEPT = 2
+
+    def __init__(self, run: Path) -> None:
+        self.folder = run / "checkpoint"
+        self.best = self.folder / "best.safetensors"
+
+    def newest(self) -> list[Path]:
+        """The checkpoints to go on from, newest first."""
+        found = [path for path in self.folder.glob("step-*.safetensors") if re.fullmatch(r"step-\d+", path.stem)]
+        return sorted(found, reverse=True)
+
+    def write(self, step: int, checkpoint: Checkpoint) -> None:
+        write_checkpoint(self.folder / f"step-{step:08d}.safetensors", checkpoint)
+        for old in self.newest()[self.KEPT :]:
+            old.unlink()
+
+    def read(self, say: Any) -> Checkpoint | None:
+        """The newest checkpoint that is whole; a damaged one is named through `say` and the one before it is taken."""
+        for path in self.newest():
+            try:
+                return read_checkpoint(path)
+            except UserError as error:
+                say(f"{error}: going on from the one before it")
+        return None
+
+
+def _checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
+    value = zlib.crc32(facts.encode())
+    for key in sorted(tensors):
+        tensor = tensors[key]
+        value = zlib.crc32(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode(), value)
+        value = zlib.crc32(tensor.flatten().view(torch.uint8).numpy().data, value)
+    return f"{value:08x}"

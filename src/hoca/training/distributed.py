@@ -1,0 +1,81 @@
+"""One process or many: the same code, started by itself or by `torchrun`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from hoca.errors import UserError
+
+
+@dataclass(frozen=True)
+class Processes:
+    rank: int
+    world: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes files and speaks to the user."""
+        return self.rank == 0
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """Gradients are averaged over the processes; a batch may leave parameters unused (a missing modality)."""
+        return DistributedDataParallel(model, find_unused_parameters=True) if self.world > 1 else model
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over the processes."""
+        if self.world > 1:
+            dist.all_reduce(value)
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all processes, in the order of their ranks."""
+        if self.world == 1:
+            return [value]
+        values: list[Any] = [None] * self.world
+        dist.all_gather_object(values, value)
+        return values
+
+    def wait(self) -> None:
+        if self.world > 1:
+            dist.barrier()
+
+
+@contextmanager
+def processes(device: str) -> Iterator[Processes]:
+    """Join the processes that `torchrun` started (nccl on GPUs, gloo on CPUs), or be the only one."""
+    local, world = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    place = choose_device(device)
+    if place.type == "cuda":
+        place = torch.device("cuda", place.index if place.index is not None else local)
+        torch.cuda.set_device(place)
+    if world == 1:
+        yield Processes(0, 1, place)
+        return
+    dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    try:
+        yield Processes(dist.get_rank(), world, place)
+    finally:
+        dist.destroy_process_group()
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is the GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"device={name!r} is unknown: use auto, cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device={name!r} asks for a GPU and none is to be seen: use device=auto")
+    return device

@@ -1,0 +1,55 @@
+"""Caption the videos of a split and score the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hoca.data import Batch, FolderDataset, evaluation_batches
+from hoca.generation import Hypotheses, Limits, beam_search, greedy
+from hoca.models import Captioner, Memory
+from hoca.training.distributed import Processes
+from hoca.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Search:
+    """How sentences are looked for: greedily (beam 1), or by beam search."""
+
+    beam: int = 5
+    length_penalty: float = 0.0
+    limits: Limits = Limits()
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Search:
+        limits = Limits(max_length=recipe.max_length, no_repeat=recipe.no_repeat)
+        return cls(recipe.beam, recipe.length_penalty, limits)
+
+    def __call__(self, model: Captioner, memory: Memory) -> Hypotheses:
+        if self.beam == 1:
+            return greedy(model, memory, self.limits)
+        return beam_search(model, memory, self.limits, width=self.beam, length_penalty=self.length_penalty)
+
+
+def caption_batches(model: Captioner, batches: Iterable[Batch], search: Search, here: Processes) -> dict[str, str]:
+    """The best sentence for each video of the batches that this process was given."""
+    captions: dict[str, str] = {}
+    training = model.training
+    model.eval()
+    for batch in batches:
+        batch = batch.to(here.device, non_blocking=True)
+        found = search(model, model.encode(batch.features, batch.lengths, batch.category))
+        captions.update(zip(batch.ids, (texts[0] for texts in found.texts(model.vocabulary)), strict=True))
+    model.train(training)
+    return captions
+
+
+def caption_split(
+    model: Captioner, dataset: FolderDataset, split: str, search: Search, here: Processes, batch: int = 64
+) -> dict[str, str]:
+    """The best sentence for each video of a split, on every process the same, in the dataset's order."""
+    mine = caption_batches(
+        model, evaluation_batches(dataset, split, batch, rank=here.rank, world=here.world), search, here
+    )
+    found = {id: text for part in here.gather(mine) for id, text in part.items()}
+    return {video.id: found[video.id] for video in dataset.videos(split)}
