@@ -62,6 +62,8 @@ def test_features_of_a_store(source: Path, tmp_path: Path) -> None:
     dataset = FolderDataset(out)
     assert [video.split for video in dataset.corpus.videos] == ["train", "validation", "test"]
     assert (dataset.features("video7010")["image"] == 7008).all()  # 7010 in float16
+    msrvtt.prepare(source, out, features=out / "features", on_problem="skip", report=said.append)
+    assert len(FolderDataset(out).corpus) == 3
 
 
 def test_clips_have_three_modalities(source: Path, corpus: Corpus, clips: Path) -> None:

@@ -161,6 +161,8 @@ def _categories(source: Path) -> tuple[str, ...]:
 
 def _link(given: Path, own: Path) -> None:
     """The same file under another name; a copy where the file system has no links."""
+    if own.exists() and own.samefile(given):
+        return
     own.unlink(missing_ok=True)
     try:
         os.link(given, own)
