@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from hoca.data import FolderDataset
+from hoca.data import Batches, FolderDataset, Vocabulary
 from hoca.errors import UserError
 from hoca.features.store import FeatureStore
 
@@ -161,3 +161,17 @@ def test_no_features_at_all_is_an_error(copy: Path) -> None:
 def test_features_may_lie_elsewhere(copy: Path, tmp_path: Path) -> None:
     (copy / "features").rename(tmp_path / "store")
     assert len(FolderDataset(copy, features=tmp_path / "store").corpus) == 24
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_batches_made_on_the_gpu_are_those_of_the_cpu(folder: Path) -> None:
+    ids = [video.id for video in FolderDataset(folder).corpus.videos]
+    expected, lengths = FolderDataset(folder).padded(ids)
+    dataset = FolderDataset(folder).preload(device="cuda")
+    features, there = dataset.padded(ids)
+    assert all(features[name].is_cuda and torch.equal(features[name].cpu(), expected[name]) for name in expected)
+    assert all(torch.equal(there[name], lengths[name]) for name in lengths)
+    vocabulary = Vocabulary.build(dataset.corpus.captions("train"))
+    assert next(iter(Batches(dataset, "train", vocabulary))).pin_memory().words.is_pinned()
+    with pytest.raises(UserError, match="choose 0 workers"):
+        Batches(dataset, "train", vocabulary, workers=1)
