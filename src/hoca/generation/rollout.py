@@ -33,14 +33,15 @@ def sample(
     """`count` sentences per video, drawn word by word; the likeliest first.
 
     `top_k` keeps the k likeliest words (0 = all), `top_p` the fewest words that together have that probability.
+    Without a `seed`, torch's global generator gives one, so `torch.manual_seed` makes this repeatable too.
     """
-    if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1 or count < 1:
+    if not 0 < temperature < float("inf") or top_k < 0 or not 0 < top_p <= 1 or count < 1:
         raise UserError(
             f"sampling needs temperature > 0, top_k ≥ 0, 0 < top_p ≤ 1, count ≥ 1; "
             f"got temperature={temperature}, top_k={top_k}, top_p={top_p}, count={count}"
         )
-    device = memory.start[0].device
-    generator = torch.Generator(device).manual_seed(torch.seed() if seed is None else seed)
+    chosen_seed = int(torch.randint(2**62, ())) if seed is None else seed
+    generator = torch.Generator(memory.start[0].device).manual_seed(chosen_seed)
 
     def draw(allowed: Tensor) -> Tensor:
         kept = keep_top(allowed / temperature, top_k, top_p)
@@ -56,8 +57,10 @@ def sample(
 def keep_top(logprobs: Tensor, top_k: int, top_p: float) -> Tensor:
     """[B, W, V] → the same with -inf for what top-k and top-p leave out; the likeliest word always stays."""
     ordered, places = logprobs.sort(dim=-1, descending=True)
-    mass = torch.softmax(ordered, -1)
-    cut = mass.cumsum(-1) - mass >= top_p  # what lies before a word already has the wanted probability
+    cut = torch.zeros_like(ordered, dtype=torch.bool)
+    if top_p < 1:
+        mass = torch.softmax(ordered, -1)
+        cut = mass.cumsum(-1) - mass >= top_p  # what lies before a word already has the wanted probability
     if top_k:
         cut[..., top_k:] = True
     cut[..., 0] = False
