@@ -21,11 +21,12 @@ def next_word(model: Captioner, memory: Memory, last: Tensor, state: State | Non
 
 @contextmanager
 def inference(model: nn.Module) -> Iterator[None]:
-    """No gradients and no dropout within the block; the model's mode is put back after it."""
-    training = model.training
+    """No gradients and no dropout within the block; the mode of each part of the model is put back after it."""
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(training)
+        for module, training in modes.items():
+            module.training = training
