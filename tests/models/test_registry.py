@@ -14,7 +14,7 @@ from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
 from hoca.models import Captioner, Config, create, names, register
 
-from .tiny import HOLES, RAGGED, SIZES, VOCABULARY, WIDTHS, alone, captioner, captions, videos
+from .tiny import HOLES, RAGGED, SIZES, VOCABULARY, WIDTHS, Lengths, alone, captioner, captions, videos
 
 every_model = pytest.mark.parametrize("name", names())
 
@@ -58,18 +58,20 @@ def test_a_padded_batch_equals_the_videos_one_at_a_time(name: str) -> None:
         torch.testing.assert_close(logits[video : video + 1], model(given, full, words[video : video + 1]))
 
 
+@pytest.mark.parametrize("given", [RAGGED, HOLES], ids=["ragged", "holes"])
 @every_model
-def test_padding_gets_no_gradient_and_gives_none(name: str) -> None:
+def test_what_padding_holds_reaches_no_gradient(name: str, given: Lengths) -> None:
     model, features, words = captioner(name), videos(), captions()
     dirty = {m: x.clone() for m, x in features.items()}
-    for m, length in RAGGED.items():
+    for m, length in given.items():
         for video, real in enumerate(length.tolist()):
             dirty[m][video, real:] = float("nan")
     gradients = []
-    for given in (features, dirty):
+    for x in (features, dirty):
         model.zero_grad()
-        model(given, RAGGED, words).logsumexp(-1).sum().backward()
-        gradients.append([p.grad.clone() for p in model.parameters()])
+        model(x, given, words).logsumexp(-1).sum().backward()
+        gradients.append({key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None})
+    assert all(g.isfinite().all() for g in gradients[0].values())
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
