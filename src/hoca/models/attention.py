@@ -45,7 +45,7 @@ class CrossModalAttention(nn.Module):
         scores: dict[str, dict[Group, Tensor]] = {m: {} for m in masks}
         for group, scorer in zip(self.groups, self.scorers, strict=True):
             if all(m in keys for m in group):
-                of_group = scorer(
+                of_group = scorer(  # eq. 18
                     [queries[m][:, :, self.slots[group, m]] for m in group],
                     [keys[m][:, :, self.slots[group, m]] for m in group],
                     [masks[m] for m in group],

@@ -38,7 +38,7 @@ class Merge(nn.Module):
         mask = (mask | ~here[:, None])[:, None]  # [B, 1, T]: an absent row is kept finite here and zeroed below
         counts = {g: torch.stack([present[m] for m in g]).all(0)[:, None, None] for g in scores}  # [B, 1, 1]
         filled = {g: s.masked_fill(~counts[g], 0.0).masked_fill(~mask, float("-inf")) for g, s in scores.items()}
-        weights = {g: torch.softmax(s, dim=-1) for g, s in filled.items()}  # α_g, eq. 9 and 17
+        weights = {g: torch.softmax(s, dim=-1) for g, s in filled.items()}  # α_g, eq. 2, 9 and 17
         merged = self._merge(modality, filled, weights, mask, counts) if weights else _evenly(mask, dtype)
         alone = {g: w * (counts[g] & here[:, None, None]) for g, w in weights.items()}
         return merged * here[:, None, None], alone
