@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from safetensors.numpy import save_file
 
 from hoca.errors import UserError
-from hoca.features.store import FeatureStore
+from hoca.features.store import FORMAT, FeatureStore
 
 SPECIFICATION = {"image": {"backbone": "light-image", "steps": 4}, "audio": {"backbone": "light-audio", "steps": 3}}
 
@@ -94,7 +94,7 @@ def test_a_cut_file_is_named(tmp_path: Path) -> None:
         _ = store.widths
 
 
-@pytest.mark.parametrize("metadata", [{"modalities": '["image"]'}, {"absent": "{"}, {}])
+@pytest.mark.parametrize("metadata", [{FORMAT: '{"modalities": ["image"]}'}, {FORMAT: "{"}, {FORMAT: "[]"}, {}])
 def test_a_safetensors_file_of_another_kind_is_named(tmp_path: Path, metadata: dict[str, str]) -> None:
     save_file({"weight": np.zeros(3, np.float16)}, tmp_path / "other.safetensors", metadata=metadata)
     with pytest.raises(UserError, match=r"other\.safetensors"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,9 @@ class Header:
     """What a feature file says about itself; reading it touches no feature value."""
 
     shapes: dict[str, tuple[int, int]]  # modality -> (T, width), in the order in which they were stored
-    specification: Specification = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)  # modality -> why
-    duration: float | None = None  # seconds
+    specification: Specification
+    absent: dict[str, str]  # modality -> why
+    duration: float | None  # seconds
 
 
 class FeatureStore:
@@ -87,13 +87,14 @@ class FeatureStore:
             if name in absent:
                 raise UserError(f"features of {id}: {name} is both given and absent; leave one out")
         stored = {name: _half(values, f"{name} features of {id}") for name, values in features.items()}
-        metadata = {
-            "format": FORMAT,
-            "modalities": json.dumps(list(stored)),
-            "specification": json.dumps(specification),
-            "absent": json.dumps(absent),
-            "duration": json.dumps(duration),
+        about = {
+            "modalities": list(stored),
+            "specification": specification,
+            "absent": absent,
+            "duration": duration,
         }
+        # One key, because safetensors writes several in no fixed order and the same features should be the same bytes.
+        metadata = {FORMAT: json.dumps(about)}
         with replacing(path) as temporary:
             save_file(stored, temporary, metadata=metadata)
         self.__dict__.pop("headers", None)
@@ -181,18 +182,12 @@ def _half(values: np.ndarray, what: str) -> np.ndarray:
 
 
 def _header(file: Any, path: Path) -> Header:
-    metadata = file.metadata() or {}
     try:
-        names = list(file.keys())
-        names = json.loads(metadata["modalities"]) if "modalities" in metadata else names
+        about = json.loads((file.metadata() or {}).get(FORMAT, "{}"))
+        names = about.get("modalities", list(file.keys()))
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
         if any(len(shape) != 2 for shape in shapes.values()):
             raise ValueError(f"shapes {shapes}, expected [steps, width]")
-        return Header(
-            shapes=shapes,
-            specification=json.loads(metadata.get("specification", "{}")),
-            absent=json.loads(metadata.get("absent", "{}")),
-            duration=json.loads(metadata.get("duration", "null")),
-        )
-    except (ValueError, TypeError, SafetensorError) as error:
+        return Header(shapes, about.get("specification", {}), about.get("absent", {}), about.get("duration"))
+    except (ValueError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(f"{path} is not a feature file of hoca ({error}): delete it and extract it again") from None
