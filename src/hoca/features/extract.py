@@ -50,7 +50,7 @@ def of_clip(clip: media.Clip, specification: Mapping[str, Any]) -> Extracted:
 def check(specification: Mapping[str, Any]) -> None:
     for name, settings in specification.items():
         backbone = settings.get("backbone") if isinstance(settings, Mapping) else None
-        if backbone not in BACKBONES:
+        if not isinstance(backbone, str) or backbone not in BACKBONES:
             raise UserError(
                 f"feature specification: {name} wants backbone {backbone!r}, known are {', '.join(BACKBONES)}"
             )
