@@ -33,7 +33,9 @@ def replacing(path: Path) -> Iterator[Path]:
     except Exception as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         if full or "os error 28" in str(error):  # safetensors reports the same in its own exception
-            raise UserError(f"no space left on the disk for {path}: free some and run the same command again") from error
+            raise UserError(
+                f"no space left on the disk for {path}: free some and run the same command again"
+            ) from error
         raise
     finally:
         temporary.unlink(missing_ok=True)

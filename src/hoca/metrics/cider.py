@@ -62,7 +62,7 @@ class Cider:
         product = np.bincount(owner, weights=np.minimum(here, there) * there, minlength=len(references.video))
         norm = _norms(counts, self._idf[order], self._log_documents, references.size)[references.video]
         norm = norm * self._norms[order]
-        return np.divide(product, norm, out=product, where=norm != 0)
+        return np.divide(product, norm, out=np.zeros(len(norm)), where=norm != 0)
 
 
 def _norms(counts: Counts, idf: Floats, unknown: float, sentences: int) -> Floats:

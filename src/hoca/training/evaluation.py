@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hoca.data import Batch, FolderDataset, evaluation_batches
 from hoca.generation import Hypotheses, Limits, beam_search, greedy
+from hoca.generation.step import inference
 from hoca.models import Captioner, Memory
 from hoca.training.distributed import Processes
 from hoca.training.recipe import Recipe
@@ -34,13 +35,11 @@ class Search:
 def caption_batches(model: Captioner, batches: Iterable[Batch], search: Search, here: Processes) -> dict[str, str]:
     """The best sentence for each video of the batches that this process was given."""
     captions: dict[str, str] = {}
-    training = model.training
-    model.eval()
-    for batch in batches:
-        batch = batch.to(here.device, non_blocking=True)
-        found = search(model, model.encode(batch.features, batch.lengths, batch.category))
-        captions.update(zip(batch.ids, (texts[0] for texts in found.texts(model.vocabulary)), strict=True))
-    model.train(training)
+    with inference(model):
+        for batch in batches:
+            batch = batch.to(here.device, non_blocking=True)
+            found = search(model, model.encode(batch.features, batch.lengths, batch.category))
+            captions.update(zip(batch.ids, (texts[0] for texts in found.texts(model.vocabulary)), strict=True))
     return captions
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.progress import Progress, TaskID
 
+from hoca.explain.curves import curves_figure
 from hoca.files import replacing
 from hoca.progress import bar, say
 
@@ -58,6 +59,7 @@ class Log:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
+        curves_figure({self.run.name: self.run / "metrics.csv"}, self.run / "curves.png")
 
     def close(self) -> None:
         if self._bar is not None:

@@ -74,7 +74,7 @@ class Trainer:
             features=recipe.features,
             on_problem=recipe.on_problem,
             report=say if here.first else None,
-        ).preload()
+        ).preload(device="cpu" if recipe.workers else here.device)
         videos = self.dataset.videos("train")
         self.vocabulary = Vocabulary.build((c for video in videos for c in video.captions), recipe.minimum_count)
         self.references = {video.id: video.captions for video in self.dataset.videos("validation")}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 import yaml
 
-from hoca.errors import UserError, nearest
+from hoca.errors import UserError
 from hoca.files import replacing
+from hoca.options import COMMAND_LINE, make, read_arguments
 
 
 def _key(default: Any, about: str) -> Any:
@@ -62,7 +62,7 @@ class Recipe:
     )
     precision: Literal["float32", "bf16"] = _key("float32", "bf16 = autocast")
     device: str = _key("auto", "auto = the GPU if there is one")
-    workers: int = _key(0, "processes that prepare batches")
+    workers: int = _key(0, "processes that prepare batches; 0 = features are kept on the training device")
 
     patience: int = _key(0, "stop after so many epochs without a better validation CIDEr; 0 = never")
     validate_every: int = _key(1, "epochs between validations")
@@ -110,27 +110,7 @@ def about() -> dict[str, str]:
 
 def read_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
     """The recipe in a YAML file, with `key=value` arguments in place of its own values."""
-    values = _read_yaml(path)
-    where = dict.fromkeys(values, str(path))
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals:
-            raise UserError(f"the argument {override!r} is not of the form key=value")
-        try:
-            values[key] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UserError(f"the argument {override!r} has no value that YAML can read") from error
-        where[key] = "the command line"
-    hints = get_type_hints(Recipe)
-    converted = {}
-    for key, value in values.items():
-        if key not in hints:
-            raise UserError(f"{where[key]}: there is no key {key!r}: {nearest(str(key), hints)}")
-        try:
-            converted[key] = _convert(value, hints[key])
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{where[key]}: {key}={value!r} must be {error}") from None
-    return Recipe(**converted)
+    return make(Recipe, (str(path), _read_yaml(path)), (COMMAND_LINE, read_arguments(overrides)))
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -149,32 +129,6 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise UserError(f"the recipe {path} must be a table of keys: one `key: value` per line")
     return dict(values)
-
-
-def _convert(value: Any, hint: Any) -> Any:
-    """`value` as the type `hint`, or an error that says what was expected."""
-    origin, choices = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        if value not in choices:
-            raise ValueError(f"one of {', '.join(choices)}")
-        return value
-    if origin in (Union, types.UnionType):
-        inner = next(choice for choice in choices if choice is not type(None))
-        return None if value is None else _convert(value, inner)
-    if origin is list:
-        if not isinstance(value, list):
-            raise TypeError(f"a list, like [{'1, 2' if choices[0] is int else 'image, motion'}]")
-        return [_convert(each, choices[0]) for each in value]
-    if hint is float:
-        if isinstance(value, bool):
-            raise TypeError("a number")
-        try:
-            return float(value)  # YAML reads 1e-4 as text
-        except (TypeError, ValueError):
-            raise TypeError("a number") from None
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise TypeError({int: "a whole number", bool: "true or false", str: "text"}[hint])
-    return value
 
 
 def _line(key: str, value: Any) -> str:

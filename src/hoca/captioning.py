@@ -1,0 +1,103 @@
+"""From a video file to a sentence: a trained captioner together with the features it was trained on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hoca.data.vocabulary import Vocabulary
+from hoca.errors import UserError
+from hoca.models import Attention, Captioner, Config
+from hoca.training.checkpoint import Checkpoints, read_checkpoint
+from hoca.training.evaluation import Search
+from hoca.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Caption:
+    text: str
+    words: tuple[str, ...]
+    logprob: float  # log p(sentence, <eos> included)
+    attention: Attention  # per word: α_g and α [L, T_m], β [L]
+    alternatives: tuple[tuple[str, float], ...]  # the other sentences of the beam with their log-probabilities
+    absent: dict[str, str]  # modality → why it is missing
+    seconds: dict[str, float]  # what took how long
+
+
+class VideoCaptioner(Captioner):
+    """A captioner that knows how its features are made, so that it takes files."""
+
+    def __init__(self, config: Config, vocabulary: Vocabulary, specification: dict[str, Any], search: Search) -> None:
+        super().__init__(config, vocabulary)
+        self.specification = specification
+        self.search = search
+
+    def caption(self, video: Path | str, search: Search | None = None) -> Caption:
+        """The sentence that this model finds for a video file."""
+        from hoca import features
+
+        if set(self.specification) != set(self.config.modalities):
+            unknown = ", ".join(sorted(set(self.config.modalities) - set(self.specification)))
+            raise UserError(f"this model was trained on features that hoca did not make ({unknown}): it takes no files")
+        begun = time.perf_counter()
+        extracted = features.extract(video, self.specification)
+        seen = time.perf_counter()
+        if not extracted.features:
+            raise UserError(f"{video}: nothing to caption ({'; '.join(extracted.absent.values())})")
+        device = next(self.parameters()).device
+        given = {m: torch.from_numpy(x)[None].to(device) for m, x in extracted.features.items()}  # [1, T_m, D_m]
+        lengths = {m: torch.tensor([x.shape[1]]) for m, x in given.items()}
+        with torch.no_grad():
+            memory = self.eval().encode(given, lengths)
+            found = (search or self.search)(self, memory)
+            attention = self.look(memory, found.words[:, :1, :-1])
+        texts, logprobs = found.texts(self.vocabulary)[0], found.logprob[0].tolist()
+        words = tuple(texts[0].split())
+        return Caption(
+            text=texts[0],
+            words=words,
+            logprob=logprobs[0],
+            attention=_of_words(attention, len(words)),
+            alternatives=tuple(zip(texts[1:], logprobs[1:], strict=False)),
+            absent=extracted.absent,
+            seconds={"features": seen - begun, "words": time.perf_counter() - seen},
+        )
+
+
+def load(path: Path | str, device: str = "cpu") -> VideoCaptioner:
+    """A captioner from a run folder (its best checkpoint) or a checkpoint file, ready to caption."""
+    path = Path(path)
+    if path.is_dir():
+        best = Checkpoints(path).best
+        if not best.is_file():
+            raise UserError(f"{path} holds no trained model ({best} is missing): train one, or give another folder")
+        path = best
+    checkpoint = read_checkpoint(path)
+    facts = checkpoint.facts
+    model = VideoCaptioner(
+        Config.from_json(facts["config"]),
+        Vocabulary.from_json(facts["vocabulary"]),
+        facts["specification"],
+        Search.of(Recipe(**facts["recipe"])),
+    )
+    try:
+        model.load_state_dict(checkpoint.part("model"))
+    except RuntimeError as error:
+        raise UserError(f"the weights in {path} do not fit its own configuration: it was edited or mixed up") from error
+    return model.to(device).eval()
+
+
+def _of_words(attention: Attention, words: int) -> Attention:
+    """The rows of one sentence's words: [1, 1, L, ...] → [words, ...]."""
+    rows: Callable[[Tensor], Tensor] = lambda tensor: tensor[0, 0, :words].cpu()  # noqa: E731
+    return Attention(
+        groups={m: {g: rows(a) for g, a in groups.items()} for m, groups in attention.groups.items()},
+        merged={m: rows(a) for m, a in attention.merged.items()},
+        modalities={m: rows(b) for m, b in attention.modalities.items()},
+    )

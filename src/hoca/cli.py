@@ -1,0 +1,187 @@
+"""The command line: one thin file over the library. Results go to standard output, all else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hoca.errors import UserError
+from hoca.options import COMMAND_LINE, make, read_arguments
+from hoca.progress import say
+
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]  # newer typer keeps click to itself
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Say what happens in a video, attending to picture, motion and sound together.",
+)
+data_app = typer.Typer(no_args_is_help=True, help="Prepare datasets.")
+assets_app = typer.Typer(no_args_is_help=True, help="Weights and word lists that are fetched once.")
+app.add_typer(data_app, name="data")
+app.add_typer(assets_app, name="assets")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Model = Annotated[Path, typer.Option("--model", help="A run folder or a checkpoint.")]
+
+
+def main() -> None:
+    """Run a command; a mistake of the user's ends in one line and exit code 2, Ctrl-C in one line and 130."""
+    try:
+        code = app(standalone_mode=False)
+    except (UserError, ClickException) as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        say("hoca: " + " ".join(message.split()))
+        code = 2
+    except (KeyboardInterrupt, typer.Abort):
+        say("hoca: interrupted; what was finished is kept (`hoca train … --resume` goes on)")
+        code = 130
+    except BrokenPipeError:  # `hoca … | head`
+        sys.stderr.close()
+        code = 1
+    sys.exit(code or 0)
+
+
+@app.command()
+def caption(
+    videos: Annotated[list[Path], typer.Argument(help="Video files.")],
+    model: Model,
+    beam: Annotated[int | None, typer.Option(help="Width of the search; 1 is greedy.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what happens in each video."""
+    from dataclasses import replace
+
+    from hoca.captioning import load
+
+    captioner = load(model)
+    search = replace(captioner.search, beam=beam) if beam else captioner.search
+    failed = 0
+    for video in videos:
+        try:
+            found = captioner.caption(video, search)
+        except UserError as error:
+            failed += 1
+            say(f"hoca: {error}")
+            continue
+        if as_json:
+            _print_json(
+                {
+                    "video": str(video),
+                    "text": found.text,
+                    "logprob": found.logprob,
+                    "alternatives": [{"text": text, "logprob": p} for text, p in found.alternatives],
+                    "absent": found.absent,
+                    "seconds": found.seconds,
+                }
+            )
+        else:
+            print(f"{video}: {found.text}" if len(videos) > 1 else found.text, flush=True)
+    if failed:
+        raise typer.Exit(2 if failed == len(videos) else 1)
+
+
+@app.command()
+def explain(
+    video: Annotated[Path, typer.Argument(help="A video file.")],
+    model: Model,
+    figure: Annotated[Path, typer.Option(help="Where to write the figure: .png, .pdf or .svg.")],
+) -> None:
+    """Draw which modality and which moments each word looked at."""
+    from hoca.captioning import load
+    from hoca.explain import attention_figure
+
+    found = load(model).caption(video)
+    attention_figure(found.words, found.attention, figure)
+    print(found.text)
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A YAML file; see recipes/.")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Keys to change.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the recipe's folder.")] = False,
+) -> None:
+    """Train a captioner as a recipe says."""
+    from hoca.training import read_recipe
+    from hoca.training import train as run_training
+
+    run = run_training(read_recipe(recipe, overrides or ()), resume=resume)
+    say(f"the run is in {run}: hoca evaluate {run}")
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    split: Annotated[str, typer.Option(help="Which videos to caption.")] = "test",
+    data: Annotated[str | None, typer.Option(help="Another dataset folder than the recipe's.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Width of the search; 1 is greedy.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Caption a split with a run's best checkpoint and score the sentences."""
+    from hoca.training.report import evaluate as evaluate_run
+
+    _print_scores(evaluate_run(run, split, data=data, beam=beam, device=device).corpus, as_json)
+
+
+@app.command()
+def models(pattern: Annotated[str, typer.Argument(help="A shell pattern, such as 'l-*'.")] = "*") -> None:
+    """List the models that recipes can name."""
+    from hoca.models import names
+
+    print("\n".join(names(pattern)))
+
+
+class Dataset(StrEnum):
+    msvd = "msvd"
+    msrvtt = "msrvtt"
+    msrvtt_clips = "msrvtt-clips"
+    binding = "binding"
+
+
+@data_app.command()
+def prepare(
+    dataset: Annotated[Dataset, typer.Argument(help="Which one.")],
+    out: Annotated[Path, typer.Option(help="The folder to write: captions.jsonl and features/.")],
+    source: Annotated[Path | None, typer.Option(help="Folder of the official files (msvd, msrvtt).")] = None,
+    features: Annotated[Path | None, typer.Option(help="Store with the features of all MSR-VTT videos.")] = None,
+    videos: Annotated[bool, typer.Option(help="binding: write video files and take features from them.")] = False,
+    options: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="binding: its options.")] = None,
+) -> None:
+    """Make a dataset folder that `hoca train` reads."""
+    from hoca.data import binding, msrvtt, msvd
+
+    if dataset is Dataset.binding:
+        binding.prepare(out, make(binding.Options, (COMMAND_LINE, read_arguments(options or ()))), videos=videos)
+        return
+    if source is None:
+        raise UserError(f"{dataset.value} needs --source, the folder with its official files")
+    if dataset is Dataset.msvd:
+        msvd.prepare(source, out, report=say)
+    elif dataset is Dataset.msrvtt:
+        msrvtt.prepare(source, out, features=features, report=say)
+    else:
+        msrvtt.prepare_clips(source, out, report=say)
+
+
+def _print_scores(scores: dict[str, float], as_json: bool) -> None:
+    if as_json:
+        _print_json(scores)
+    else:
+        print("\n".join(f"{name:8} {100 * value:6.2f}" for name, value in scores.items()))
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Score a trained run on a split, and leave the sentences and scores in its folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from hoca.captioning import load
+from hoca.data import FolderDataset
+from hoca.errors import UserError
+from hoca.files import replacing
+from hoca.metrics import ALL, Evaluator, Scores
+from hoca.progress import say
+from hoca.training.distributed import Processes, choose_device
+from hoca.training.evaluation import caption_split
+from hoca.training.recipe import read_recipe
+
+
+def evaluate(
+    run: Path,
+    split: str = "test",
+    *,
+    data: str | None = None,
+    beam: int | None = None,
+    length_penalty: float | None = None,
+    device: str = "auto",
+    metrics: tuple[str, ...] = ALL,
+) -> Scores:
+    """Caption a split with the run's best checkpoint and score it; leaves `captions-…` and `scores-SPLIT.json`."""
+    recipe = read_recipe(run / "recipe.yaml")
+    here = Processes(0, 1, choose_device(device))
+    model = load(run).to(here.device)
+    dataset = FolderDataset(
+        data or recipe.data,
+        modalities=list(model.config.modalities),
+        features=recipe.features,
+        on_problem=recipe.on_problem,
+        report=say,
+    )
+    for modality, width in dataset.widths.items():
+        if width != model.config.modalities[modality]:
+            raise UserError(
+                f"{dataset.folder}: {modality} features are {width} wide, the model in {run} takes "
+                f"{model.config.modalities[modality]}: use the features it was trained on"
+            )
+    videos = dataset.videos(split)
+    if not videos:
+        raise UserError(f"{dataset.folder} has no videos in the split {split!r}: choose another --split")
+    search = replace(
+        model.search,
+        beam=beam or model.search.beam,
+        length_penalty=model.search.length_penalty if length_penalty is None else length_penalty,
+    )
+    captions = caption_split(model, dataset, split, search, here)
+    _write(run / f"captions-{split}.json", [{"image_id": id, "caption": text} for id, text in captions.items()])
+    scores = _score(Evaluator({video.id: video.captions for video in videos}), captions, metrics)
+    _write(run / f"scores-{split}.json", scores.corpus)
+    return scores
+
+
+def _score(evaluator: Evaluator, captions: dict[str, str], metrics: tuple[str, ...]) -> Scores:
+    """All the metrics; without METEOR, and with a line that says why, where its word lists cannot be had."""
+    try:
+        return evaluator.evaluate(captions, metrics)
+    except UserError as error:
+        if "METEOR" not in metrics:
+            raise
+        say(f"METEOR is left out: {error}")
+        return evaluator.evaluate(captions, tuple(name for name in metrics if name != "METEOR"))
+
+
+def _write(path: Path, value: object) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
