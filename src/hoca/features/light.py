@@ -35,7 +35,9 @@ def image(frames: np.ndarray, steps: int) -> np.ndarray:
     cells = [cell_means(channel).reshape(steps, -1) for channel in np.moveaxis(pictures, -1, 0)]
     layout = (np.concatenate(cells, axis=1) - 0.25) * 4
     place = np.stack([salient.mass * 20, salient.x, salient.y], axis=1) * salient.present[:, None]
-    return np.concatenate([layout, salient.patches(), _hues(pictures, salient) * 2, place], axis=1, dtype=np.float32)
+    return np.concatenate(
+        [layout, salient.patches() * 2, _hues(pictures, salient) * 4, place], axis=1, dtype=np.float32
+    )
 
 
 def _hues(pictures: np.ndarray, salient: Salient) -> np.ndarray:
@@ -69,19 +71,18 @@ def motion(frames: np.ndarray, steps: int) -> np.ndarray:
     salient = Salient(np.maximum(np.abs(grey - still) - 0.08, 0))
     difference = np.diff(grey, axis=0, prepend=grey[:1])
     travel = _travel(salient)  # [2·steps, 3]
-    steadily = np.concatenate([salient.patches(), _flow(grey, difference), travel * 15], axis=1)
-    place = np.stack([salient.mass * 20, salient.x, salient.y], axis=1) * salient.present[:, None]
-    restless = np.concatenate([np.abs(travel[:, :2]) * 15, place], axis=1)
-    pairs = np.concatenate([steadily, restless], axis=1).reshape(steps, 2, -1)
-    return pairs.mean(1).clip(-5, 5).astype(np.float32)
+    place = np.stack([salient.mass * 40, salient.x * 2, salient.y * 2], axis=1) * salient.present[:, None]
+    blocks = [salient.patches() * 2, _flow(grey, difference) * 2, travel, np.abs(travel[:, :2]), place]
+    per_frame = np.concatenate(blocks, axis=1)  # [2·steps, 120]
+    return per_frame.reshape(steps, 2, -1).mean(1).astype(np.float32)
 
 
 def _travel(salient: Salient) -> np.ndarray:
     """[F, 3]: how far centre (x, y) and extent have come since the frame before; 0 where something (dis)appears."""
-    state = np.stack([salient.x, salient.y, salient.extent], axis=1)
+    state = np.stack([salient.x * 30, salient.y * 30, salient.extent * 60], axis=1)
     seen_twice = salient.present & np.roll(salient.present, 1)
     change = np.diff(state, axis=0, prepend=state[:1]) * seen_twice[:, None]
-    return change.clip(-0.3, 0.3)
+    return change.clip(-5, 5)
 
 
 def _flow(grey: np.ndarray, difference: np.ndarray) -> np.ndarray:
