@@ -15,7 +15,7 @@ WINDOW, HOP = 400, 160  # 25 ms every 10 ms at 16 kHz
 SILENCE = 1e-4  # a peak below -80 dB: AAC does not keep digital zero exactly
 
 IMAGE_WIDTH = 4 * 4 * 3 + 64 + HUES + 1 + 3
-MOTION_WIDTH = 64 + 4 * 4 * 3 + 8
+MOTION_WIDTH = 64 + 4 * 4 + 2 * 2 * 4 + 6 + 3
 AUDIO_WIDTH = 2 * BANDS
 
 
@@ -32,7 +32,7 @@ def image(frames: np.ndarray, steps: int) -> np.ndarray:
     red, green, blue = np.moveaxis(np.abs(pictures - ground), -1, 0)
     weights = np.maximum(np.maximum(np.maximum(red, green), blue) - 0.2, 0)  # [steps, 64, 64]
     salient = Salient(weights)
-    cells = [cell_means(channel).reshape(steps, -1) for channel in np.moveaxis(pictures, -1, 0)]
+    cells = [cell_means(channel, 4) for channel in np.moveaxis(pictures, -1, 0)]
     layout = (np.concatenate(cells, axis=1) - 0.25) * 4
     place = np.stack([salient.mass * 20, salient.x, salient.y], axis=1) * salient.present[:, None]
     return np.concatenate(
@@ -63,18 +63,29 @@ def _hues(pictures: np.ndarray, salient: Salient) -> np.ndarray:
 
 
 def motion(frames: np.ndarray, steps: int) -> np.ndarray:
-    """Frames uint8 [F, 64, 64, 3] → [steps, 120], from two frames a step, colour-blind: the outline of what differs
-    from the clip's median picture, flow and amount of change in 4 × 4 cells, how the outline travels and grows."""
+    """Frames uint8 [F, 64, 64, 3] → [steps, 105], from two frames a step, colour-blind: the outline of what differs
+    from the clip's median picture, change in 4 × 4 cells, flow in 2 × 2, how the outline travels and grows, its size
+    and place."""
     red, green, blue = np.moveaxis(frames[even(len(frames), 2 * steps)].astype(np.float32), -1, 0)
     grey = (red + green + blue) / (3 * 255)  # [2·steps, 64, 64]
     still = np.median(grey[::2], axis=0)
     salient = Salient(np.maximum(np.abs(grey - still) - 0.08, 0))
     difference = np.diff(grey, axis=0, prepend=grey[:1])
-    travel = _travel(salient)  # [2·steps, 3]
     place = np.stack([salient.mass * 40, salient.x * 2, salient.y * 2], axis=1) * salient.present[:, None]
-    blocks = [salient.patches() * 2, _flow(grey, difference) * 2, travel, np.abs(travel[:, :2]), place]
-    per_frame = np.concatenate(blocks, axis=1)  # [2·steps, 120]
+    blocks = [
+        salient.patches() * 2,
+        cell_means(np.abs(difference), 4) * 20,
+        _both_ways(_flow(grey, difference) * 3),
+        _both_ways(_travel(salient)),
+        place,
+    ]
+    per_frame = np.concatenate(blocks, axis=1)  # [2·steps, 105]
     return per_frame.reshape(steps, 2, -1).mean(1).astype(np.float32)
+
+
+def _both_ways(values: np.ndarray) -> np.ndarray:
+    """[F, C] → [F, 2C]: positive and negative parts apart, so that an average over to and fro keeps both."""
+    return np.concatenate([np.maximum(values, 0), np.maximum(-values, 0)], axis=1)
 
 
 def _travel(salient: Salient) -> np.ndarray:
@@ -86,12 +97,11 @@ def _travel(salient: Salient) -> np.ndarray:
 
 
 def _flow(grey: np.ndarray, difference: np.ndarray) -> np.ndarray:
-    """[F, 48]: per cell the flow (x, y) along the gradient, damped where the picture is flat, and the mean change."""
+    """[F, 8]: flow (x, y) along the gradient in 2 × 2 cells, damped where the picture is flat."""
     slope_y, slope_x = np.gradient(grey, axis=(1, 2))
-    energy = cell_means(slope_x**2 + slope_y**2) + 1e-3  # [F, 4, 4]
-    along_x, along_y = cell_means(slope_x * difference), cell_means(slope_y * difference)
-    change = cell_means(np.abs(difference))
-    return np.stack([-along_x / energy, -along_y / energy, change * 10], axis=-1).reshape(len(grey), -1)
+    energy = cell_means(slope_x**2 + slope_y**2, 2) + 1e-3  # [F, 4]
+    along_x, along_y = cell_means(slope_x * difference, 2), cell_means(slope_y * difference, 2)
+    return np.concatenate([-along_x / energy, -along_y / energy], axis=1)
 
 
 def audio(waveform: np.ndarray, steps: int) -> np.ndarray | None:

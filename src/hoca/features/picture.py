@@ -28,10 +28,12 @@ def _area_weights(size: int) -> np.ndarray:
     return (covered / covered.sum(1, keepdims=True)).astype(np.float32)
 
 
-def cell_means(values: np.ndarray) -> np.ndarray:
-    """[F, 64, 64] → means over 4 × 4 equal squares [F, 4, 4]."""
-    pool = np.kron(np.eye(4, dtype=np.float32), np.full((1, SIDE // 4), 4 / SIDE, np.float32))  # [4, 64]
-    return pool @ values @ pool.T
+def cell_means(values: np.ndarray, cells: int) -> np.ndarray:
+    """[F, 64, 64] → means over cells × cells equal squares [F, cells²]."""
+    pool = np.kron(
+        np.eye(cells, dtype=np.float32), np.full((1, SIDE // cells), cells / SIDE, np.float32)
+    )  # [cells, 64]
+    return (pool @ values @ pool.T).reshape(len(values), -1)
 
 
 class Salient:
