@@ -14,6 +14,7 @@ from torch import Tensor
 from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
 from hoca.models import Attention, Captioner, Config
+from hoca.options import make
 from hoca.training.checkpoint import Checkpoints, read_checkpoint
 from hoca.training.evaluation import Search
 from hoca.training.recipe import Recipe
@@ -80,16 +81,21 @@ def load(path: Path | str, device: str = "cpu") -> VideoCaptioner:
         path = best
     checkpoint = read_checkpoint(path)
     facts = checkpoint.facts
+    for name in ("config", "vocabulary", "specification", "recipe"):
+        if name not in facts:
+            raise UserError(f"the checkpoint {path} does not tell its {name}: it was not written by `hoca train`")
     model = VideoCaptioner(
         Config.from_json(facts["config"]),
         Vocabulary.from_json(facts["vocabulary"]),
         facts["specification"],
-        Search.of(Recipe(**facts["recipe"])),
+        Search.of(make(Recipe, (str(path), facts["recipe"]))),
     )
     try:
         model.load_state_dict(checkpoint.part("model"))
     except RuntimeError as error:
-        raise UserError(f"the weights in {path} do not fit its own configuration: it was edited or mixed up") from error
+        raise UserError(
+            f"the weights in {path} do not fit its own configuration and vocabulary: it was edited or mixed up"
+        ) from error
     return model.to(device).eval()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,12 +53,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
                 raise UserError(f"{path} is no checkpoint of hoca: give a run folder or one of its checkpoints")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (a file is no mapping)
     except FileNotFoundError as error:
-        raise UserError(f"there is no checkpoint {path}") from error
+        raise UserError(f"there is no run and no checkpoint {path}: give a run folder or a checkpoint") from error
     except (SafetensorError, OSError) as error:
         raise UserError(f"the checkpoint {path} is damaged or no checkpoint at all ({error})") from error
-    if _checksum(tensors, metadata["facts"]) != metadata.get("checksum"):
+    facts = metadata.get("facts", "")
+    if _checksum(tensors, facts) != metadata.get("checksum"):
         raise UserError(f"the checkpoint {path} is damaged: its content does not match its checksum")
-    return Checkpoint(tensors, json.loads(metadata["facts"]))
+    return Checkpoint(tensors, json.loads(facts))
 
 
 class Checkpoints:
@@ -73,21 +74,43 @@ class Checkpoints:
     def newest(self) -> list[Path]:
         """The checkpoints to go on from, newest first."""
         found = [path for path in self.folder.glob("step-*.safetensors") if re.fullmatch(r"step-\d+", path.stem)]
-        return sorted(found, reverse=True)
+        return sorted(found, key=_step, reverse=True)
 
     def write(self, step: int, checkpoint: Checkpoint) -> None:
         write_checkpoint(self.folder / f"step-{step:08d}.safetensors", checkpoint)
+        for later in [path for path in self.newest() if _step(path) > step]:  # damaged: this run went on before it
+            later.unlink()
         for old in self.newest()[self.KEPT :]:
             old.unlink()
 
-    def read(self, say: Any) -> Checkpoint | None:
-        """The newest checkpoint that is whole; a damaged one is named through `say` and the one before it is taken."""
-        for path in self.newest():
+    def read(self, say: Callable[[str], None] | None) -> Checkpoint | None:
+        """The newest checkpoint that is whole, None where there is none yet.
+
+        A damaged one is named through `say` and the one before it is taken. If all are damaged, that is an error:
+        starting anew would throw a run away without asking.
+        """
+        paths = self.newest()
+        for path in paths:
             try:
                 return read_checkpoint(path)
             except UserError as error:
-                say(f"{error}: going on from the one before it")
+                if say is not None and path != paths[-1]:
+                    say(f"{error}; going on from the one before it")
+        if paths:
+            names = " and ".join(str(path) for path in paths)
+            raise UserError(
+                f"{names}: no whole checkpoint to go on from: delete them to start anew, or choose another run="
+            )
         return None
+
+    def tidy(self) -> None:
+        """Remove what a process that was killed while writing left behind."""
+        for leftover in [*self.folder.glob(".*.tmp"), *self.folder.parent.glob(".*.tmp")]:
+            leftover.unlink(missing_ok=True)
+
+
+def _step(path: Path) -> int:
+    return int(path.stem.removeprefix("step-"))
 
 
 def _checksum(tensors: Mapping[str, Tensor], facts: str) -> str:

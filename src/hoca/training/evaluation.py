@@ -44,7 +44,7 @@ def caption_batches(model: Captioner, batches: Iterable[Batch], search: Search, 
 
 
 def caption_split(
-    model: Captioner, dataset: FolderDataset, split: str, search: Search, here: Processes, batch: int = 64
+    model: Captioner, dataset: FolderDataset, split: str, search: Search, here: Processes, batch: int = 128
 ) -> dict[str, str]:
     """The best sentence for each video of a split, on every process the same, in the dataset's order."""
     mine = caption_batches(

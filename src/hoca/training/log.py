@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
 from typing import Any
-
-from rich.progress import Progress, TaskID
 
 from hoca.explain.curves import curves_figure
 from hoca.files import replacing
@@ -14,63 +13,85 @@ from hoca.progress import bar, say
 
 Row = dict[str, Any]
 COLUMNS = ("epoch", "step", "loss", "CIDEr", "learning_rate", "seconds")
+SECONDS_BETWEEN_PLOTS = 10.0
 
 
 class Log:
-    """Only the first of several processes gets one."""
+    """Only the first of several processes keeps one."""
 
-    def __init__(self, run: Path, epochs: int, *, purge: int) -> None:
-        self.run, self.epochs = run, epochs
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._best: float | None = None
-        self._events = _events(run, purge)
-
-    def begin(self, epoch: int, start: int, batches: int) -> None:
+    def __init__(self, run: Path, epochs: int, batches: int) -> None:
+        self.run, self.epochs, self.batches = run, epochs, batches
         self._bar = bar()
+        self._task = self._bar.add_task("", total=epochs * batches, note="")
+        self._scores = ""
+        self._plotted = 0.0
+        self._events = _open_events(run)
+
+    def start(self, step: int, rows: list[Row]) -> None:
+        """Show the bar from `step` on; the epochs of a run that is resumed are written again, whatever was lost."""
+        self._bar.update(self._task, completed=step, description=self._epoch(step))
         self._bar.start()
-        self._task = self._bar.add_task(f"epoch {epoch + 1}/{self.epochs}", total=batches, completed=start, note="")
+        if rows:
+            self._write_table(rows)
+            self._describe_scores(rows)
+        for row in rows:
+            self._write_events(row)
 
-    def advance(self, loss: float | None) -> None:
-        assert self._bar is not None
-        assert self._task is not None
-        best = "" if self._best is None else f", best CIDEr {self._best:.3f}"
-        self._bar.update(self._task, advance=1, note="" if loss is None else f"loss {loss:.3f}{best}")
+    def advance(self, step: int, loss: float) -> None:
+        note = f"loss {loss:.3f}{self._scores}"
+        self._bar.update(self._task, completed=step, description=self._epoch(step), note=note)
 
-    def end(self, rows: list[Row], *, improved: bool) -> None:
-        """Close the epoch: its row goes to the table, the plot, the events and the user."""
-        self.close()
+    def end_epoch(self, rows: list[Row], *, improved: bool) -> None:
+        """The row of the epoch goes to the table, the plot, the events and the user."""
         row = rows[-1]
-        self.rewrite(rows)
-        if row["CIDEr"] is not None and improved:
-            self._best = row["CIDEr"]
-        if self._events is not None:
-            for name in ("loss", "CIDEr", "learning_rate"):
-                if row[name] is not None:
-                    self._events.add_scalar(name, row[name], row["step"])
-            self._events.flush()
+        self._write_table(rows)
+        self._write_events(row)
+        self._describe_scores(rows)
+        if time.monotonic() - self._plotted > SECONDS_BETWEEN_PLOTS:
+            self._plot()
         left = (self.epochs - row["epoch"]) * row["seconds"]
         score = "" if row["CIDEr"] is None else f"  CIDEr {row['CIDEr']:.4f}{' (best)' if improved else ''}"
-        say(f"epoch {row['epoch']}/{self.epochs}  loss {row['loss']:.4f}{score}  {row['seconds']:.1f} s, "
-            f"at most {left:.0f} s left")  # fmt: skip
+        took = f"{row['seconds']:.1f} s, at most {left:.0f} s left"
+        say(f"epoch {row['epoch']}/{self.epochs}  loss {row['loss']:.4f}{score}  {took}")
 
-    def rewrite(self, rows: list[Row]) -> None:
+    def finish(self, rows: list[Row]) -> None:
+        if rows:
+            self._plot()
+
+    def close(self) -> None:
+        self._bar.stop()
+
+    def _epoch(self, step: int) -> str:
+        return f"epoch {min(self.epochs, step // self.batches + 1)}/{self.epochs}"
+
+    def _describe_scores(self, rows: list[Row]) -> None:
+        scores = [row["CIDEr"] for row in rows if row["CIDEr"] is not None]
+        self._scores = f", CIDEr {scores[-1]:.3f}, best {max(scores):.3f}" if scores else ""
+
+    def _write_table(self, rows: list[Row]) -> None:
         with replacing(self.run / "metrics.csv") as temporary, open(temporary, "w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
+
+    def _write_events(self, row: Row) -> None:
+        if self._events is None:
+            return
+        for name in ("loss", "CIDEr", "learning_rate"):
+            if row[name] is not None:
+                self._events.add_scalar(name, row[name], row["step"])
+        self._events.flush()
+
+    def _plot(self) -> None:
         curves_figure({self.run.name: self.run / "metrics.csv"}, self.run / "curves.png")
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._plotted = time.monotonic()
 
 
-def _events(run: Path, purge: int) -> Any:
+def _open_events(run: Path) -> Any:
+    """TensorBoard's writer. It hides what was written before a resume: `Log.start` writes that again."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         say("TensorBoard is not installed: metrics.csv is written without it (pip install 'hoca[logging]')")
         return None
-    return SummaryWriter(str(run / "events"), purge_step=purge)
+    return SummaryWriter(str(run / "events"), purge_step=0)

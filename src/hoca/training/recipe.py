@@ -46,6 +46,7 @@ class Recipe:
     embedding: int = _key(300, "width of the word vectors")
     dropout: float = _key(0.5, "on the decoder's input and output")
     encoder_dropout: float = _key(0.0, "on features and encodings; the paper has none")
+    normalise: bool = _key(False, "layer norm on the features; the paper has none")
     max_steps: int = _key(80, "longest input of a modality")
 
     batch: int = _key(25, "videos in a global batch")
@@ -99,7 +100,7 @@ _LEAST = {
 }
 _MODEL_KEYS = (
     *("rank", "merge", "fusion", "share_projections", "hidden", "attention"),
-    *("embedding", "dropout", "encoder_dropout", "max_steps"),
+    *("embedding", "dropout", "encoder_dropout", "normalise", "max_steps"),
 )
 
 

@@ -28,9 +28,9 @@ def evaluate(
     metrics: tuple[str, ...] = ALL,
 ) -> Scores:
     """Caption a split with the run's best checkpoint and score it; leaves `captions-…` and `scores-SPLIT.json`."""
-    recipe = read_recipe(run / "recipe.yaml")
     here = Processes(0, 1, choose_device(device))
     model = load(run).to(here.device)
+    recipe = read_recipe(run / "recipe.yaml")
     dataset = FolderDataset(
         data or recipe.data,
         modalities=list(model.config.modalities),

@@ -1,0 +1,61 @@
+"""What a recipe asks for: its dataset, its model, its optimizer."""
+
+from __future__ import annotations
+
+import torch
+
+from hoca.data import FolderDataset, Vocabulary
+from hoca.data.vectors import category_vectors, load_vectors
+from hoca.errors import UserError
+from hoca.models import Captioner, create
+from hoca.progress import say
+from hoca.training.distributed import Processes
+from hoca.training.recipe import Recipe
+
+
+def build_dataset(recipe: Recipe, here: Processes) -> FolderDataset:
+    """The dataset, with its features where batches are made: on the training device, or here for worker processes."""
+    dataset = FolderDataset(
+        recipe.data,
+        modalities=recipe.modalities or None,
+        features=recipe.features,
+        on_problem=recipe.on_problem,
+        report=say if here.first else None,
+    ).preload(device="cpu" if recipe.workers else here.device)
+    for modality, steps in dataset.steps.items():
+        if steps > recipe.max_steps:
+            raise UserError(
+                f"{modality} has up to {steps} steps in {recipe.data}, more than max_steps={recipe.max_steps}: raise it"
+            )
+    if not dataset.videos("train"):
+        raise UserError(f"{recipe.data} has no videos in the split 'train': there is nothing to learn from")
+    if len(dataset.videos("validation")) == 1:
+        raise UserError(f"{recipe.data} has one validation video and CIDEr compares several: add some, or leave it out")
+    return dataset
+
+
+def build_model(recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary) -> Captioner:
+    """The recipe's model for the dataset's features, with word and category vectors in place."""
+    options = recipe.model_options()
+    words = load_vectors(recipe.vectors, vocabulary.tokens) if recipe.vectors else None
+    if words is not None:
+        options["embedding"] = words[0].shape[1]
+    names = dataset.categories
+    if recipe.category_vectors and not names:
+        raise UserError(f"category_vectors is given, but no video of {recipe.data} has a category: leave it out")
+    categories = category_vectors(names, recipe.category_vectors) if recipe.category_vectors else None
+    if categories is not None:
+        options |= {"categories": names, "category_width": categories.shape[1]}
+    model = create(recipe.model, dataset.widths, vocabulary, **options)
+    if words is not None:
+        model.decoder.set_word_vectors(*words)
+    if categories is not None:
+        model.start.vectors.copy_(categories)
+    return model
+
+
+def build_optimizer(recipe: Recipe, model: Captioner) -> torch.optim.Optimizer:
+    on_gpu = next(model.parameters()).device.type == "cuda"
+    return torch.optim.AdamW(
+        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=on_gpu
+    )
