@@ -31,6 +31,7 @@ class Config:
     embedding: int = 300  # width of the word vectors
     dropout: float = 0.5  # on the decoder's input and output
     encoder_dropout: float = 0.0  # on the features and on the encoders' output; the paper has none
+    normalise: bool = False  # layer norm on the features; the paper has none
     share_projections: bool = False  # one W, b, U per modality instead of one per modality and group
     max_steps: Mapping[str, int] = field(default_factory=dict)  # longest input of every modality
     categories: tuple[str, ...] = ()  # names that give the decoder its start state

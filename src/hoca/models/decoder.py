@@ -21,7 +21,7 @@ class Decoder(nn.Module):
         """words [B, R, L] → h [B, R, L, H] with dropout, and the state after the last word: one LSTM call for all."""
         captions = words.shape[:2]
         embedded = self.dropout(self.embedding(words)).flatten(0, 1)  # [B·R, L, E]
-        start = tuple(part.flatten(0, 1)[None] for part in state)  # each [1, B·R, H]
+        start = tuple(part.flatten(0, 1)[None].contiguous() for part in state)  # each [1, B·R, H]
         hidden, end = self.lstm(embedded, start)  # eq. 1
         h, c = (part[0].unflatten(0, captions) for part in end)
         return self.dropout(hidden).unflatten(0, captions), (h, c)

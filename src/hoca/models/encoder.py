@@ -18,6 +18,9 @@ class Encoder(nn.Module):
         self.max_steps = config.max_steps
         self.widths = dict(config.modalities)
         self.dropout = nn.Dropout(config.encoder_dropout)
+        self.norms = nn.ModuleDict(
+            {m: nn.LayerNorm(width) if config.normalise else nn.Identity() for m, width in config.modalities.items()}
+        )
         self.lstms = nn.ModuleDict(
             {
                 modality: nn.LSTM(width, config.hidden, batch_first=True, bidirectional=True)
@@ -38,13 +41,13 @@ class Encoder(nn.Module):
                 f"{modality} features have {steps} steps, the model takes at most {self.max_steps[modality]}: "
                 f"sample fewer, or train with a larger max_steps"
             )
-        lstm, features = self.lstms[modality], self.dropout(features)
+        lstm, prepare = self.lstms[modality], nn.Sequential(self.norms[modality], self.dropout)
         if bool((length == steps).all()):
-            encoded, _ = lstm(features)  # [B, T, 2H]
+            encoded, _ = lstm(prepare(features))  # [B, T, 2H]
             return self.dropout(encoded)
         real = step_mask(length, steps, features.device)[..., None]  # [B, T, 1]
         # A missing modality is run over one zero step, so that every row can be packed, and masked like padding.
-        features = features.masked_fill(~real, 0.0)
+        features = prepare(features.masked_fill(~real, 0.0))
         packed = pack_padded_sequence(features, length.clamp(min=1), batch_first=True, enforce_sorted=False)
         encoded, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=steps)
         return self.dropout(encoded.masked_fill(~real, 0.0))

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 MAPPED = 3  # copies of X [B, L, T, D] alive at once: itself, its gradient, that of its argument
-_workspace_bytes = 2 << 30
+_workspace_bytes: int | None = None  # None: 2 GiB, or an eighth of a GPU's memory
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def _features(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
     """tanh(query + key) [B, L, T, D]; what a caller left in the padding (NaN even) is not looked at."""
     if mask is not None:
         key = key.masked_fill(~mask[:, :, None], 0.0)
-    return torch.tanh(query[:, :, None] + key[:, None])
+    return (query[:, :, None] + key[:, None]).tanh_()
 
 
 def _real(mapped: Tensor, mask: Tensor | None) -> Tensor:
@@ -139,7 +139,7 @@ def _in_chunks(
     chunking is there to avoid.
     """
     words = queries[0].shape[1]
-    at_most = max(1, int(_workspace_bytes // max(1, elements_per_word * queries[0].element_size())))
+    at_most = max(1, int(_limit(queries[0]) // max(1, elements_per_word * queries[0].element_size())))
     if at_most >= words:
         return scores(queries)
     chunk = ceil(words / ceil(words / at_most))  # as many chunks, of even size
@@ -150,6 +150,12 @@ def _in_chunks(
         for part in zip(*(q.split(chunk, dim=1) for q in queries), strict=True)
     ]
     return [torch.cat(part, dim=1) for part in zip(*parts, strict=True)]
+
+
+def _limit(query: Tensor) -> int:
+    if _workspace_bytes is None and query.is_cuda:
+        return torch.cuda.get_device_properties(query.device).total_memory // 8
+    return 2 << 30 if _workspace_bytes is None else _workspace_bytes
 
 
 def _pad(scores: Sequence[Tensor], masks: Sequence[Tensor | None]) -> list[Tensor]:
