@@ -133,5 +133,5 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _line(key: str, value: Any) -> str:
-    text = yaml.safe_dump({key: value}, default_flow_style=None, allow_unicode=True, width=10**6).strip()
-    return f"{text}  # {about()[key]}\n"
+    braced = yaml.safe_dump({key: value}, default_flow_style=True, allow_unicode=True, width=10**6)
+    return f"{braced.strip()[1:-1]}  # {about()[key]}\n"
