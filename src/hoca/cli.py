@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -36,16 +37,21 @@ def main() -> None:
     """Run a command; a mistake of the user's ends in one line and exit code 2, Ctrl-C in one line and 130."""
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except (UserError, ClickException) as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         say("hoca: " + " ".join(message.split()))
         code = 2
     except (KeyboardInterrupt, typer.Abort):
-        say("hoca: interrupted; what was finished is kept (`hoca train … --resume` goes on)")
+        training = sys.argv[1:2] == ["train"]
+        say("hoca: interrupted" + ("; the same command with --resume goes on" if training else ""))
         code = 130
     except BrokenPipeError:  # `hoca … | head`
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush at exit goes nowhere
         code = 1
+    except OSError as error:  # a folder that may not be written, a disk that is full
+        say(f"hoca: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        code = 2
     sys.exit(code or 0)
 
 
@@ -53,7 +59,7 @@ def main() -> None:
 def caption(
     videos: Annotated[list[Path], typer.Argument(help="Video files.")],
     model: Model,
-    beam: Annotated[int | None, typer.Option(help="Width of the search; 1 is greedy.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what happens in each video."""
@@ -122,7 +128,7 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     split: Annotated[str, typer.Option(help="Which videos to caption.")] = "test",
     data: Annotated[str | None, typer.Option(help="Another dataset folder than the recipe's.")] = None,
-    beam: Annotated[int | None, typer.Option(help="Width of the search; 1 is greedy.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Json = False,
 ) -> None:

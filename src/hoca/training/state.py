@@ -15,6 +15,7 @@ from hoca.models import Captioner
 from hoca.training.checkpoint import Checkpoint
 from hoca.training.distributed import Processes
 from hoca.training.log import Row
+from hoca.training.recipe import Recipe
 
 FREE_ON_RESUME = {"epochs", "patience", "workers", "device", "checkpoint_every", "run", "beam", "length_penalty"}
 
@@ -100,12 +101,12 @@ class State:
 def require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to go on with a run whose recipe, captions or features have changed since."""
     run, data = now["recipe"]["run"], now["recipe"]["data"]
+    begun = asdict(Recipe()) | before["recipe"]  # a run begun before a key existed did what the key does by default
     for key, value in now["recipe"].items():
-        begun = before["recipe"].get(key)
-        if key not in FREE_ON_RESUME and begun != value:
+        if key not in FREE_ON_RESUME and begun[key] != value:
             raise UserError(
-                f"{run} was begun with {key}={begun}, now it is {value}: go on with the same recipe, or choose another "
-                f"run="
+                f"{run} was begun with {key}={begun[key]}, now it is {value}: go on with the same recipe, or choose "
+                f"another run="
             )
     if before["vocabulary"] != now["vocabulary"]:
         raise UserError(
