@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 
-from hoca.files import replacing
+from hoca.explain.drawing import save, surface
 from hoca.models import Attention
 
 COLOURS = ("#c0392b", "#27ae60", "#2980b9", "#8e44ad", "#d35400")  # red, green, blue as in the paper, then others
 
 
 def attention_figure(words: Sequence[str], attention: Attention, path: Path, title: str = "") -> None:
-    """Bars: β of each modality for every word. Below, per modality: α over its time steps, a row per word."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """A row per word. Left: how much each modality counts, β. Then, per modality: which time steps, α."""
+    from matplotlib.colors import LinearSegmentedColormap
 
-    modalities = list(attention.modalities)
-    figure = Figure(figsize=(max(7.0, 2.6 * len(modalities)), 2.6 + 0.28 * len(words)), layout="constrained")
-    FigureCanvasAgg(figure)
-    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.4, 1 + 0.28 * len(words)))[:, 0]
-    bars = top.subplots()
-    width = 0.8 / len(modalities)
-    for place, (modality, colour) in enumerate(zip(modalities, _cycle(COLOURS, len(modalities)), strict=True)):
-        offsets = [number + (place - (len(modalities) - 1) / 2) * width for number in range(len(words))]
-        bars.bar(offsets, attention.modalities[modality].tolist(), width, color=colour, label=modality)
-    bars.set_xticks(range(len(words)), words)
-    bars.set_ylabel("β")
-    bars.set_title(title or " ".join(words), fontsize=10)
-    bars.legend(frameon=False, ncols=len(modalities), fontsize=8)
-    bars.spines[["top", "right"]].set_visible(False)
-    maps = bottom.subplots(1, len(modalities), sharey=True, squeeze=False)[0]
-    for axis, modality in zip(maps, modalities, strict=True):
-        axis.imshow(attention.merged[modality].float().numpy(), aspect="auto", cmap="magma", vmin=0)
-        axis.set_title(f"α {modality}", fontsize=9)
-        axis.set_xlabel("time step", fontsize=8)
-        axis.set_yticks(range(len(words)), words, fontsize=8)
-        axis.tick_params(labelsize=8)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
-
-
-def _cycle(values: Sequence[str], count: int) -> list[str]:
-    return [values[number % len(values)] for number in range(count)]
+    modalities = dict(zip(attention.modalities, cycle(COLOURS), strict=False))
+    figure = surface(width=3.4 + 2.1 * len(modalities), height=1.3 + 0.26 * max(4, len(words)))
+    shares, *maps = figure.subplots(1, 1 + len(modalities), sharey=True, width_ratios=[1.1] + [1.0] * len(modalities))
+    left = [0.0] * len(words)
+    for axis, (modality, colour) in zip(maps, modalities.items(), strict=True):
+        beta = attention.modalities[modality].tolist()
+        shares.barh(range(len(words)), beta, left=left, height=0.72, color=colour)
+        left = [start + more for start, more in zip(left, beta, strict=True)]
+        alpha = attention.merged[modality].float().numpy()  # [L, T]
+        shades = LinearSegmentedColormap.from_list(modality, ["white", colour, "black"])
+        least, most = float(alpha.min()), float(alpha.max())
+        darkest = most + 0.35 * (most - least)  # a black cell would lose its colour
+        axis.imshow(alpha, aspect="auto", cmap=shades, vmin=least, vmax=darkest, interpolation="nearest")
+        axis.set_title(modality, fontsize=10, color=colour, fontweight="bold")
+        axis.set_xlabel(f"time step (α {least:.2f} to {most:.2f})", fontsize=8)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.tick_params(axis="y", length=0)
+    shares.set_yticks(range(len(words)), words, fontsize=9)
+    shares.set_ylim(len(words) - 0.5, -0.5)
+    shares.set_xlim(0, 1)
+    shares.set_title("share β", fontsize=10)
+    shares.set_xlabel("of each modality", fontsize=8)
+    shares.spines[["top", "right"]].set_visible(False)
+    for axis in (shares, *maps):
+        axis.tick_params(axis="x", labelsize=8)
+    figure.suptitle("\n".join(textwrap.wrap(title or " ".join(words), 30 + 20 * len(modalities))), fontsize=11)
+    save(figure, path, dpi=150)
