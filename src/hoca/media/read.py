@@ -57,6 +57,7 @@ def _decode(
     """Pictures, the times of all decoded frames, the sound, and what stopped decoding early ("" if nothing)."""
     import av
 
+    picture = _Picture(transform)
     picture_stream = container.streams.video[0]
     picture_stream.thread_type = "AUTO"
     sound_stream = container.streams.audio[0] if rate and container.streams.audio else None
@@ -78,9 +79,9 @@ def _decode(
                 start = at
             shown.append(at - start)
             if choose is None:
-                pictures.append(_picture(frame, transform))
+                pictures.append(picture(frame))
             else:
-                choose.add(at - start, partial(_picture, frame, transform))
+                choose.add(at - start, partial(picture, frame))
     if choose is not None:
         pictures = choose.pictures()
     return pictures, shown, sound.waveform(start) if sound else None, problem
@@ -105,9 +106,20 @@ def _frames(container: Any, streams: list[Any]) -> Iterator[Any]:
             yield _reason(error)
 
 
-def _picture(frame: Any, transform: Transform | None) -> np.ndarray:
-    picture = frame.to_ndarray(format="rgb24")  # [height, width, 3]
-    return transform(picture) if transform else picture
+class _Picture:
+    """Frames as RGB arrays, all of the first one's size: a stream may change its size on the way."""
+
+    def __init__(self, transform: Transform | None) -> None:
+        from av.video.reformatter import VideoReformatter
+
+        self.converter = VideoReformatter()  # one for all frames: a new one each time costs more than the decoding
+        self.size: dict[str, int] = {}
+        self.transform = transform
+
+    def __call__(self, frame: Any) -> np.ndarray:
+        self.size = self.size or {"width": frame.width, "height": frame.height}
+        picture = self.converter.reformat(frame, format="rgb24", **self.size).to_ndarray()  # [height, width, 3]
+        return self.transform(picture) if self.transform else picture
 
 
 class _AtTimes:
