@@ -220,11 +220,14 @@ def test_features_of_files_are_close_to_those_of_arrays(tmp_path: Path) -> None:
             assert np.corrcoef(values.ravel(), filed[id][name].ravel())[0, 1] > 0.93, (id, name)
 
 
-def test_what_is_done_is_kept_and_what_is_missing_is_made(tmp_path: Path) -> None:
+def test_what_is_done_is_kept_and_what_is_missing_damaged_or_stale_is_made(tmp_path: Path) -> None:
     out = binding.prepare(tmp_path / "binding", SMALL)
     before = content(out)
     kept, lost = out / "features" / "train-00000.safetensors", out / "features" / "test-00001.safetensors"
     lost.unlink()
+    cut = out / "features" / "train-00001.safetensors"
+    cut.write_bytes(cut.read_bytes()[:-9])
+    FeatureStore(out / "features").write("train-00002", {"image": np.ones((1, 1))}, specification={"image": "other"})
     (out / "captions.jsonl").unlink()
     written = kept.stat().st_mtime_ns
     binding.prepare(out, SMALL)

@@ -42,13 +42,21 @@ def prepare(out: Path | str, options: Options | None = None, videos: bool = Fals
     for id, split, scene, captions in _progress(clips(options), sum(getattr(options, split) for split in SPLITS), out):
         lines.append({"id": id, "split": split, "captions": captions, "attributes": scene.attributes})
         file = out / "videos" / f"{id}.mp4" if videos else None
-        if id in store and (file is None or file.is_file()):
+        if _done(store, id, specification) and (file is None or file.is_file()):
             continue
         made = _features(scene, options, specification, file)
         store.write(id, made.features, specification=specification, absent=made.absent, duration=made.duration)
     with replacing(out / "captions.jsonl") as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return out
+
+
+def _done(store: FeatureStore, id: str, specification: dict[str, Any]) -> bool:
+    """Whether the features are there, whole and made as they would be made now."""
+    try:
+        return id in store and store.header(id).specification == specification
+    except UserError:
+        return False
 
 
 def _features(scene: Scene, options: Options, specification: dict[str, Any], file: Path | None) -> Extracted:
