@@ -90,10 +90,10 @@ def _both_ways(values: np.ndarray) -> np.ndarray:
 
 def _travel(salient: Salient) -> np.ndarray:
     """[F, 3]: how far centre (x, y) and extent have come since the frame before; 0 where something (dis)appears."""
-    state = np.stack([salient.x * 30, salient.y * 30, salient.extent * 60], axis=1)
+    state = np.stack([salient.x * 60, salient.y * 60, salient.extent * 160], axis=1)
     seen_twice = salient.present & np.roll(salient.present, 1)
     change = np.diff(state, axis=0, prepend=state[:1]) * seen_twice[:, None]
-    return change.clip(-5, 5)
+    return change.clip(-6, 6)
 
 
 def _flow(grey: np.ndarray, difference: np.ndarray) -> np.ndarray:
