@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
+from training.tiny import write_dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,3 +27,41 @@ def shared_data() -> Path:
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder dataset that is learned in seconds; tests read it and never change it."""
+    return write_dataset(tmp_path_factory.mktemp("tiny"))
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line that a mistake ends in: the last of standard error, after whatever was reported before."""
+        assert "Traceback" not in self.err
+        return self.err.strip().splitlines()[-1]
+
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def hoca(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`hoca …` as its entry point runs it, in this process: exit code, standard output, standard error."""
+    from hoca.cli import main
+
+    def run(*arguments: str | Path) -> Result:
+        monkeypatch.setattr(sys, "argv", ["hoca", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit:
+            main()
+        captured = capsys.readouterr()
+        return Result(int(exit.value.code or 0), captured.out, captured.err)
+
+    return run

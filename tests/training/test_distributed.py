@@ -1,0 +1,65 @@
+"""Several processes do what one does: started for real with torch's launcher."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hoca.errors import UserError
+from hoca.training import Checkpoints, read_checkpoint, train
+from hoca.training.distributed import choose_device
+
+from .tiny import column, finish, rows, start, tiny
+
+LAUNCHER = "torch.distributed.run --standalone --nproc-per-node 2 -m hoca"
+
+
+def test_two_processes_learn_what_one_learns_and_go_on_after_a_stop(tiny_data: Path, tmp_path: Path) -> None:
+    """Batches of 3 out of 49 captions: the processes get 2 and 1 videos, one gets none of the last batch, and in some
+    batches only one of them has sound."""
+    settings = {"batch": 3, "captions": 1, "dropout": 0.0, "learning_rate": 0.005, "gradient_clip": 2.0, "workers": 1}
+    alone = tiny(tiny_data, tmp_path / "alone", **settings)
+    train(alone)
+    together = replace(alone, run=str(tmp_path / "together"))
+    together.write(tmp_path / "recipe.yaml")
+    for more in (("epochs=1",), ("--resume",)):
+        code, _, errors = finish(start("train", tmp_path / "recipe.yaml", *more, module=LAUNCHER))
+        assert code == 0, errors
+    assert "going on after epoch 1, step 17" in errors
+    assert len(rows(tmp_path / "together")) == 2
+    for name, tolerance in (("step", 0.0), ("loss", 1e-6), ("CIDEr", 1e-3)):
+        expected = pytest.approx(column(tmp_path / "alone", name), rel=tolerance)
+        assert column(tmp_path / "together", name) == expected
+    last, expected = (read_checkpoint(Checkpoints(tmp_path / run).newest()[0]) for run in ("together", "alone"))
+    for name, weights in expected.part("model").items():
+        # 34 steps of Adam, 0.005 each, in which a gradient of nearly zero takes its direction from rounding.
+        torch.testing.assert_close(last.part("model")[name], weights, rtol=1e-3, atol=2e-4)
+    assert last.facts["progress"]["step"] == 34
+
+
+def test_a_run_of_two_processes_goes_on_in_one(tiny_data: Path, tmp_path: Path) -> None:
+    """The loss of the epoch in progress is that of both; dropout has numbers of its own."""
+    recipe = tiny(tiny_data, tmp_path / "run", epochs=1, checkpoint_every=3, dropout=0.0)
+    train(recipe)
+    checkpoints = Checkpoints(tmp_path / "run")
+    before = checkpoints.newest()[1]
+    (loss,) = read_checkpoint(before).facts["losses"]
+    checkpoint = read_checkpoint(before)
+    checkpoint.facts["losses"] = [loss - 1.0, 1.0]
+    expected = rows(tmp_path / "run")
+    checkpoints.newest()[0].unlink()
+    checkpoints.write(checkpoint.facts["progress"]["step"], checkpoint)
+    train(recipe, resume=True)
+    assert float(rows(tmp_path / "run")[0]["loss"]) == pytest.approx(float(expected[0]["loss"]), rel=1e-12)
+
+
+def test_an_unknown_device_is_named() -> None:
+    assert choose_device("auto").type in ("cpu", "cuda")
+    with pytest.raises(UserError, match="device='gpu' is unknown"):
+        choose_device("gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="asks for a GPU"):
+            choose_device("cuda")

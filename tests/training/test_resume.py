@@ -1,0 +1,192 @@
+"""A run that was stopped, whatever stopped it, goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hoca.errors import UserError
+from hoca.training import Checkpoints, Recipe, read_checkpoint, train
+
+from .tiny import finish, rows, start, tiny, tiny_file, write_captions, write_dataset
+
+Moment = Callable[[Path], bool]
+
+
+def assert_same_run(run: Path, other: Path) -> None:
+    """The same bits in the best and in the last checkpoint, the same table."""
+    for path in (Checkpoints(run).best, Checkpoints(run).newest()[0]):
+        mine, theirs = read_checkpoint(path), read_checkpoint(other / "checkpoint" / path.name)
+        assert mine.tensors.keys() == theirs.tensors.keys()
+        for name, tensor in mine.tensors.items():
+            assert torch.equal(tensor, theirs.tensors[name]), name
+    assert rows(run) == rows(other)
+
+
+def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tiny_data: Path, tmp_path: Path) -> None:
+    settings = {"batch": 4, "captions": 1, "epochs": 4, "checkpoint_every": 2, "average": 0.8, "gradient_clip": 1.0}
+    whole = tmp_path / "whole"
+    undisturbed = start("train", tiny_file(tmp_path, tiny_data, whole, **settings))
+    run = tmp_path / "killed"
+    recipe = tiny_file(tmp_path, tiny_data, run, **settings)
+    chance = random.Random(7)
+
+    steps = sorted(chance.sample(range(3, 45), 3))
+    assert stopped("train", recipe, when=step_reached(steps[0], chance), by=signal.SIGKILL, run=run)
+    assert stopped("train", recipe, "--resume", "workers=2", when=being_written, by=signal.SIGKILL, run=run)
+    assert stopped("train", recipe, "--resume", when=step_reached(steps[1], chance), by=signal.SIGKILL, run=run)
+    interrupted = stopped(
+        *("train", recipe, "--resume", "workers=2"), when=step_reached(steps[2], chance), by=signal.SIGINT, run=run
+    )
+    assert interrupted.returncode == 130
+    assert "Traceback" not in interrupted.stderr
+    assert interrupted.stderr.splitlines()[-1] == "hoca: interrupted; the same command with --resume goes on"
+    code, _, errors = finish(start("train", recipe, "--resume", "workers=2"))
+    assert code == 0, errors
+
+    code, _, errors = finish(undisturbed)
+    assert code == 0, errors
+    assert_same_run(run, whole)
+    assert not [path for path in run.rglob("*") if path.name.endswith(".tmp")]
+
+
+def step_reached(step: int, chance: random.Random) -> Moment:
+    """A little after the run has got to `step`."""
+    pause = chance.uniform(0, 0.05)
+
+    def reached(run: Path) -> bool:
+        newest = Checkpoints(run).newest()
+        if not newest or int(newest[0].stem.removeprefix("step-")) < step:
+            return False
+        time.sleep(pause)
+        return True
+
+    return reached
+
+
+def being_written(run: Path) -> bool:
+    """While a checkpoint has its temporary name."""
+    return any((run / "checkpoint").glob(".step-*.tmp"))
+
+
+def stopped(*arguments: str | Path, when: Moment, by: signal.Signals, run: Path) -> subprocess.CompletedProcess[str]:
+    for leftover in (run / "checkpoint").glob(".*.tmp"):
+        leftover.unlink()  # of the kill before
+    process = start(*arguments)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and not when(run):
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+    assert process.poll() is None, "the run was over before the moment came"
+    os.killpg(process.pid, by)
+    code, out, err = finish(process)
+    return subprocess.CompletedProcess(process.args, code, out, err)
+
+
+@pytest.fixture(scope="module")
+def begun(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Recipe]:
+    """A run of one epoch out of two, copied for each test."""
+    import shutil
+
+    folder = tmp_path_factory.mktemp("begun")
+    first = tiny(tiny_data, folder / "first", epochs=1, checkpoint_every=2)
+    train(first)
+    train(replace(first, epochs=2, run=str(folder / "whole")))
+    count = iter(range(100))
+
+    def copy() -> Recipe:
+        run = folder / f"copy-{next(count)}"
+        shutil.copytree(first.run, run)
+        return replace(first, epochs=2, run=str(run))
+
+    return copy
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
+    begun: Callable[[], Recipe], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for damage in (truncate, flip):
+        recipe = begun()
+        newest = Checkpoints(Path(recipe.run)).newest()[0]
+        damage(newest)
+        capsys.readouterr()
+        train(recipe, resume=True)
+        first, second = capsys.readouterr().err.splitlines()[:2]
+        assert str(newest) in first
+        assert "damaged" in first
+        assert "step 2" in second
+        assert_same_run(Path(recipe.run), Path(recipe.run).parent / "whole")
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_is_not_thrown_away(begun: Callable[[], Recipe]) -> None:
+    recipe = begun()
+    newest = Checkpoints(Path(recipe.run)).newest()
+    assert len(newest) == 2
+    for path in newest:
+        truncate(path)
+    with pytest.raises(UserError, match="delete them to start anew") as error:
+        train(recipe, resume=True)
+    assert all(str(path) in str(error.value) for path in newest)
+
+
+def truncate(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-len(content) // 4] ^= 4
+    path.write_bytes(content)
+
+
+def test_resume_without_a_checkpoint_starts_from_the_beginning(
+    tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny(tiny_data, tmp_path / "run", epochs=1), resume=True)
+    assert "no checkpoint yet: starting from the beginning" in capsys.readouterr().err
+    assert len(rows(tmp_path / "run")) == 1
+
+
+def test_a_finished_run_stays_as_it_is_and_gets_back_what_was_lost(begun: Callable[[], Recipe]) -> None:
+    recipe = replace(begun(), epochs=1)
+    run = Path(recipe.run)
+    table = (run / "metrics.csv").read_bytes()
+    weights = Checkpoints(run).best.read_bytes()
+    (run / "metrics.csv").unlink()
+    (run / "curves.png").unlink()
+    train(recipe, resume=True)
+    assert (run / "metrics.csv").read_bytes() == table
+    assert (run / "curves.png").is_file()
+    assert Checkpoints(run).best.read_bytes() == weights
+
+
+def test_a_run_is_not_overwritten_and_not_continued_with_another_recipe(begun: Callable[[], Recipe]) -> None:
+    recipe = begun()
+    with pytest.raises(UserError, match="add --resume"):
+        train(recipe)
+    with pytest.raises(UserError, match=r"begun with learning_rate=0.02, now it is 0.5"):
+        train(replace(recipe, learning_rate=0.5), resume=True)
+
+
+def test_a_run_is_not_continued_on_other_captions_or_features(tmp_path: Path) -> None:
+    counts = {"train": 8, "validation": 2}
+    data = write_dataset(tmp_path / "data", counts=counts)
+    recipe = tiny(data, tmp_path / "run", epochs=1)
+    train(recipe)
+    write_dataset(data, {"image": 7, "motion": 5, "audio": 4}, counts)
+    with pytest.raises(UserError, match=r"features of the widths .*'image': 6.*'image': 7"):
+        train(replace(recipe, epochs=2), resume=True)
+    ids = [(split, f"{split}-{number:02d}") for split, count in counts.items() for number in range(count)]
+    write_captions(data, [{"id": id, "split": split, "captions": ["other words"]} for split, id in ids])
+    with pytest.raises(UserError, match="another vocabulary"):
+        train(replace(recipe, epochs=2), resume=True)
