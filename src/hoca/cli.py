@@ -31,28 +31,35 @@ app.add_typer(assets_app, name="assets")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Model = Annotated[Path, typer.Option("--model", help="A run folder or a checkpoint.")]
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run a command; a mistake of the user's ends in one line and exit code 2, Ctrl-C in one line and 130."""
+    code = _run()
+    if code == INTERRUPTED:
+        training = sys.argv[1:2] == ["train"]
+        say("hoca: interrupted" + ("; the same command with --resume goes on" if training else ""))
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False) or 0
         sys.stdout.flush()
+        return code
     except (UserError, ClickException) as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         say("hoca: " + " ".join(message.split()))
-        code = 2
+        return 2
     except (KeyboardInterrupt, typer.Abort):
-        training = sys.argv[1:2] == ["train"]
-        say("hoca: interrupted" + ("; the same command with --resume goes on" if training else ""))
-        code = 130
+        return INTERRUPTED
     except BrokenPipeError:  # `hoca … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush at exit goes nowhere
-        code = 1
+        return 1
     except OSError as error:  # a folder that may not be written, a disk that is full
         say(f"hoca: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
-        code = 2
-    sys.exit(code or 0)
+        return 2
 
 
 @app.command()

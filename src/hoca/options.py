@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -59,12 +60,13 @@ def _convert(value: Any, hint: Any) -> Any:
             raise TypeError(f"a list, like [{'1, 2' if choices[0] is int else 'image, motion'}]")
         return [_convert(each, choices[0]) for each in value]
     if hint is float:
-        if isinstance(value, bool):
-            raise TypeError("a number")
         try:
-            return float(value)  # YAML reads 1e-4 as text
-        except (TypeError, ValueError):
-            raise TypeError("a number") from None
+            number = math.nan if isinstance(value, bool) else float(value)  # YAML reads 1e-4 as text
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise TypeError("a number")
+        return number
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise TypeError({int: "a whole number", bool: "true or false", str: "text"}[hint])
     return value

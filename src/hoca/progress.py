@@ -39,6 +39,7 @@ def bar() -> Progress:
         MofNCompleteColumn(),
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=console,
         disable=not console.is_terminal,
         transient=True,

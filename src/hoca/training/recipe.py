@@ -116,7 +116,9 @@ def read_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        _require_single_keys(path, text)
+        values = yaml.safe_load(text)
     except OSError as error:
         raise UserError(f"the recipe {path} cannot be read ({error.strerror}): give a YAML file") from error
     except UnicodeDecodeError as error:
@@ -130,6 +132,16 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise UserError(f"the recipe {path} must be a table of keys: one `key: value` per line")
     return dict(values)
+
+
+def _require_single_keys(path: Path, text: str) -> None:
+    """YAML itself would let the second one win without a word."""
+    table = yaml.compose(text, yaml.SafeLoader)
+    seen = set()
+    for key, _ in table.value if isinstance(table, yaml.MappingNode) else ():
+        if key.value in seen:
+            raise UserError(f"the recipe {path} has the key {key.value!r} twice: keep one of them")
+        seen.add(key.value)
 
 
 def _line(key: str, value: Any) -> str:
