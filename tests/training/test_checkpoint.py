@@ -1,0 +1,113 @@
+"""Checkpoints: whole or named, and nothing in them is ever unpickled."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoca.errors import UserError
+from hoca.training import Checkpoint, Checkpoints, read_checkpoint, write_checkpoint
+
+TENSORS = {
+    "model.a": torch.arange(6.0).view(2, 3),
+    "model.b": torch.tensor(7),
+    "other.a": torch.tensor([True, False]),
+    "half": torch.ones(3, dtype=torch.bfloat16),
+    "empty": torch.zeros(0, 4),
+}
+CHECKPOINT = Checkpoint(TENSORS, {"words": ["café", "x"], "number": 0.1})
+
+
+def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "new" / "a.safetensors", CHECKPOINT)
+    found = read_checkpoint(tmp_path / "new" / "a.safetensors")
+    assert found.facts == CHECKPOINT.facts
+    assert found.tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(found.tensors[name], TENSORS[name]) for name in TENSORS)
+    assert list(found.part("model")) == ["a", "b"]
+    assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "a.safetensors"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("checkpoint") / "whole.safetensors"
+    write_checkpoint(path, CHECKPOINT)
+    return path
+
+
+@given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+def test_any_flipped_byte_is_noticed(written: Path, place: float, flip: int) -> None:
+    content = bytearray(written.read_bytes())
+    content[int(place * len(content))] ^= flip
+    damaged = written.with_name("damaged.safetensors")
+    damaged.write_bytes(content)
+    try:
+        found = read_checkpoint(damaged)
+    except UserError as error:
+        complaint = str(error)
+    else:  # a byte that means nothing, such as a space of the header's padding
+        assert found.facts == CHECKPOINT.facts
+        assert all(torch.equal(found.tensors[name], TENSORS[name]) for name in TENSORS)
+        return
+    assert str(damaged) in complaint
+    assert "\n" not in complaint
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_a_truncated_file_is_noticed(written: Path, share: float) -> None:
+    content = written.read_bytes()
+    damaged = written.with_name("truncated.safetensors")
+    damaged.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(UserError, match=r"truncated.safetensors is damaged or no checkpoint"):
+        read_checkpoint(damaged)
+
+
+class Trap:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (Path("/nonexistent/trap"),)  # type: ignore[return-value]
+
+
+def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
+    (tmp_path / "trap.safetensors").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(UserError, match="damaged or no checkpoint"):
+        read_checkpoint(tmp_path / "trap.safetensors")
+    torch.save({"model": torch.ones(2)}, tmp_path / "torch.pt")
+    with pytest.raises(UserError, match="damaged or no checkpoint"):
+        read_checkpoint(tmp_path / "torch.pt")
+
+
+def test_other_safetensors_files_are_told_apart(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.ones(2)}, tmp_path / "features.safetensors")
+    with pytest.raises(UserError, match="no checkpoint of hoca"):
+        read_checkpoint(tmp_path / "features.safetensors")
+    with pytest.raises(UserError, match="there is no run and no checkpoint"):
+        read_checkpoint(tmp_path / "nosuch.safetensors")
+
+
+def test_the_two_newest_are_kept_and_a_damaged_later_one_goes(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in (2, 4, 6):
+        checkpoints.write(step, CHECKPOINT)
+    assert [path.stem for path in checkpoints.newest()] == ["step-00000006", "step-00000004"]
+    checkpoints.newest()[0].write_bytes(b"damaged")
+    said: list[str] = []
+    assert checkpoints.read(said.append) is not None
+    assert len(said) == 1
+    assert "step-00000006" in said[0]
+    checkpoints.write(5, CHECKPOINT)
+    assert [path.stem for path in checkpoints.newest()] == ["step-00000005", "step-00000004"]
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.write(1, CHECKPOINT)
+    (checkpoints.folder / ".step-00000002.safetensors.abc.tmp").write_bytes(b"half")
+    checkpoints.tidy()
+    assert [path.name for path in checkpoints.folder.iterdir()] == ["step-00000001.safetensors"]
