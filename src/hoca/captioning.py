@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
+from hoca.generation.step import inference
 from hoca.models import Attention, Captioner, Config
 from hoca.options import make
 from hoca.training.checkpoint import Checkpoints, read_checkpoint
@@ -52,10 +53,11 @@ class VideoCaptioner(Captioner):
         if not extracted.features:
             raise UserError(f"{video}: nothing to caption ({'; '.join(extracted.absent.values())})")
         device = next(self.parameters()).device
-        given = {m: torch.from_numpy(x)[None].to(device) for m, x in extracted.features.items()}  # [1, T_m, D_m]
-        lengths = {m: torch.tensor([x.shape[1]]) for m, x in given.items()}
-        with torch.no_grad():
-            memory = self.eval().encode(given, lengths)
+        # float16 is what a feature store holds: the same file gives the same numbers as in training.
+        given = {m: torch.from_numpy(x)[None].half().float().to(device) for m, x in extracted.features.items()}
+        lengths = {m: torch.tensor([x.shape[1]]) for m, x in given.items()}  # of features [1, T_m, D_m]
+        with inference(self):
+            memory = self.encode(given, lengths)
             found = (search or self.search)(self, memory)
             attention = self.look(memory, found.words[:, :1, :-1])
         texts, logprobs = found.texts(self.vocabulary)[0], found.logprob[0].tolist()
