@@ -150,8 +150,8 @@ class Trainer:
 
     def _where(self, ids: list[str]) -> str:
         return (
-            f"step {self.state.progress.step}, in the batch of {', '.join(ids)}: look at their features, lower "
-            f"learning_rate or set gradient_clip; --resume goes on from the last checkpoint"
+            f"step {self.state.progress.step}, in the batch of {', '.join(ids)}: look at their features, or train anew "
+            f"with a lower learning_rate or a gradient_clip"
         )
 
     def _finish_epoch(self) -> None:
