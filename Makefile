@@ -1,0 +1,86 @@
+# On a machine with Python 3.11+, make and a C compiler: `make demo` shows what hoca does, `make test` checks it.
+# Both create .venv and install what is needed; what is done already is kept.
+
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
+HOCA := $(VENV)/bin/python -m hoca
+PYTEST := $(VENV)/bin/python -m pytest -q
+SOURCES := src tests benchmarks $(wildcard setup.py)
+
+DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test format check bench docs picture ablation verify-metrics clean clean-demo
+
+help:
+	@echo "make demo            train on the built-in dataset, caption unseen clips, show what was attended to"
+	@echo "make test            the checks and all tests"
+	@echo "make format          put the code into its one format"
+	@echo "make check           format, lint and types, without changing anything"
+	@echo "make bench           memory of exact attention at the paper's size -> results/"
+	@echo "make ablation        the paper's variants on the built-in dataset -> results/"
+	@echo "make verify-metrics  our scores beside those of the original metrics (needs Java) -> results/"
+	@echo "make docs            the README's tables and picture, from results/ and the demo's model"
+	@echo "make clean           remove .venv, the demo and all caches"
+
+install: $(READY)
+
+# torch goes first and alone, so that an index with a CPU build of the pinned version decides which build it is.
+# setuptools is pinned too, hence no isolated build with whatever version is newest.
+$(READY): pyproject.toml constraints.txt $(wildcard setup.py src/hoca/*/*.c)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "hoca needs Python 3.11 or newer, $(PYTHON) is not: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "$(PYTHON) cannot make a virtual environment: install its venv module, then run make again"; exit 2; }
+	@echo "installing into $(VENV): torch $(shell sed -n 's/^torch==//p' constraints.txt), then the rest"
+	@$(PIP) setuptools torch
+	@$(PIP) --no-build-isolation -e '.[dev,logging,h5]'
+	@touch $@
+
+demo: $(READY)
+	@mkdir -p demo
+	$(HOCA) data prepare binding --out data/demo train=1200 validation=50 test=200
+	$(HOCA) data prepare binding --out data/demo-clips --videos seed=1 train=0 validation=0 test=5 silent=0
+	$(HOCA) train recipes/binding.yaml data=data/demo run=runs/demo epochs=10 batch=25 attention=32 learning_rate=0.005 --resume
+	$(HOCA) evaluate runs/demo
+	$(HOCA) caption data/demo-clips/videos/*.mp4 --model runs/demo --json > demo/captions.jsonl
+	$(HOCA) explain $(DEMO_CLIP) --model runs/demo --figure demo/attention.png
+	@$(VENV)/bin/python benchmarks/beside.py demo/captions.jsonl data/demo-clips/captions.jsonl
+	@echo "What the words of the first clip looked at: demo/attention.png"
+
+test: check
+	$(PYTEST)
+
+format: $(READY)
+	$(VENV)/bin/ruff format $(SOURCES)
+	$(VENV)/bin/ruff check --fix $(SOURCES)
+
+check: $(READY)
+	$(VENV)/bin/ruff format --check $(SOURCES)
+	$(VENV)/bin/ruff check $(SOURCES)
+	$(VENV)/bin/mypy
+
+bench: $(READY)
+	$(VENV)/bin/python benchmarks/attention_memory.py
+
+ablation: $(READY)
+	$(VENV)/bin/python benchmarks/ablation.py
+
+verify-metrics: $(READY)
+	@$(PIP) --no-build-isolation -e '.[verify]'
+	$(VENV)/bin/python benchmarks/verify_metrics.py
+
+docs: picture
+	$(VENV)/bin/python benchmarks/readme_tables.py
+
+picture: demo
+	$(VENV)/bin/python benchmarks/readme_picture.py $(DEMO_CLIP) demo/attention.png docs/attention.png
+
+clean-demo:
+	rm -rf demo data/demo data/demo-clips runs/demo
+
+clean: clean-demo
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

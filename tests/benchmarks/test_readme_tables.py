@@ -1,0 +1,41 @@
+"""The README's tables say what results/ says."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> dict:
+    return runpy.run_path(str(ROOT / "benchmarks" / "readme_tables.py"))
+
+
+def test_the_tables_are_those_of_the_results(script: dict) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert script["BLOCK"].search(text), "the README has no table from results/"
+    assert script["fill"](text, ROOT) == text, "run `make docs`: a table in the README is older than results/"
+
+
+def test_a_table_follows_its_file(script: dict, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "x.csv").write_text(
+        "variant,seeds,CIDEr,CIDEr sd,colour,colour sd\nhoca-u,3,210.04,1.26,55.5,2\nhoca-u rank 2,3,1,1,1,1\n"
+    )
+    text = "before\n<!-- from results/x.csv -->\nold\n<!-- end -->\nafter\n"
+    filled = script["fill"](text, tmp_path)
+    assert (
+        "| model | CIDEr | colour |\n| --- | --- | --- |\n| `hoca-u` | 210.0 ± 1.3 | 55.5 ± 2.0 |\n<!-- end" in filled
+    )
+    assert filled.startswith("before\n")
+    assert filled.endswith("after\n")
+    assert script["fill"](filled, tmp_path) == filled
+
+
+def test_results_that_are_not_there_are_said_to_be_missing(script: dict, tmp_path: Path) -> None:
+    text = "<!-- from results/x.csv -->\nold\n<!-- end -->\n"
+    assert "Not measured yet." in script["fill"](text, tmp_path)
