@@ -131,7 +131,8 @@ class TestTrain:
     def test_a_log_gets_plain_lines(self, hoca: Command, tiny_data: Path, tmp_path: Path) -> None:
         result = hoca("train", tiny_file(tmp_path, tiny_data, tmp_path / "run"), "epochs=1")
         assert result.code == 0
-        epoch, end = result.err.splitlines()
+        start, epoch, end = result.err.splitlines()
+        assert "24 videos to learn from" in start
         assert epoch.startswith("epoch 1/1  loss ")
         assert "CIDEr" in epoch
         assert "at most 0 s left" in epoch

@@ -26,7 +26,7 @@ def track(items: Iterable[T], *, total: int, what: str, every: float = 10.0) -> 
         for number, item in enumerate(items, start=1):
             yield item
             progress.advance(task)
-            if not console.is_terminal and (time.monotonic() - last > every or number == total):
+            if not console.is_terminal and time.monotonic() - last > every:
                 last = time.monotonic()
                 say(f"{what}: {number} of {total}")
 

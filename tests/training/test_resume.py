@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -17,7 +18,7 @@ import torch
 from hoca.errors import UserError
 from hoca.training import Checkpoints, Recipe, read_checkpoint, train
 
-from .tiny import finish, rows, start, tiny, tiny_file, write_captions, write_dataset
+from .tiny import column, finish, rows, start, tiny, tiny_file, write_captions, write_dataset
 
 Moment = Callable[[Path], bool]
 
@@ -95,8 +96,6 @@ def stopped(*arguments: str | Path, when: Moment, by: signal.Signals, run: Path)
 @pytest.fixture(scope="module")
 def begun(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Recipe]:
     """A run of one epoch out of two, copied for each test."""
-    import shutil
-
     folder = tmp_path_factory.mktemp("begun")
     first = tiny(tiny_data, folder / "first", epochs=1, checkpoint_every=2)
     train(first)
@@ -190,3 +189,13 @@ def test_a_run_is_not_continued_on_other_captions_or_features(tmp_path: Path) ->
     write_captions(data, [{"id": id, "split": split, "captions": ["other words"]} for split, id in ids])
     with pytest.raises(UserError, match="another vocabulary"):
         train(replace(recipe, epochs=2), resume=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_run_on_a_gpu_goes_on_where_it_was(tiny_data: Path, tmp_path: Path) -> None:
+    recipe = tiny(tiny_data, tmp_path / "whole", device="cuda", average=0.9, precision="bf16")
+    train(recipe)
+    stopped = replace(recipe, run=str(tmp_path / "stopped"))
+    train(replace(stopped, epochs=1))
+    train(stopped, resume=True)
+    assert column(tmp_path / "stopped", "loss") == pytest.approx(column(tmp_path / "whole", "loss"), rel=1e-2)

@@ -12,6 +12,8 @@ from hoca.models import Captioner, Memory
 from hoca.training.distributed import Processes
 from hoca.training.recipe import Recipe
 
+BATCH = 128  # videos that are captioned at once
+
 
 @dataclass(frozen=True)
 class Search:
@@ -44,11 +46,10 @@ def caption_batches(model: Captioner, batches: Iterable[Batch], search: Search, 
 
 
 def caption_split(
-    model: Captioner, dataset: FolderDataset, split: str, search: Search, here: Processes, batch: int = 128
+    model: Captioner, dataset: FolderDataset, split: str, search: Search, here: Processes
 ) -> dict[str, str]:
     """The best sentence for each video of a split, on every process the same, in the dataset's order."""
-    mine = caption_batches(
-        model, evaluation_batches(dataset, split, batch, rank=here.rank, world=here.world), search, here
-    )
+    batches = evaluation_batches(dataset, split, BATCH, rank=here.rank, world=here.world)
+    mine = caption_batches(model, batches, search, here)
     found = {id: text for part in here.gather(mine) for id, text in part.items()}
     return {video.id: found[video.id] for video in dataset.videos(split)}

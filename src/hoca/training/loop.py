@@ -87,6 +87,7 @@ class Trainer:
         progress = self.state.progress
         try:
             if self.log is not None:
+                say(self._introduction())
                 self.log.start(progress.step, progress.rows)
             while progress.epoch < self.recipe.epochs and not progress.stopped:
                 self._epoch()
@@ -95,6 +96,15 @@ class Trainer:
         finally:
             if self.log is not None:
                 self.log.close()
+
+    def _introduction(self) -> str:
+        model, dataset = self.state.model, self.dataset
+        weights = sum(parameter.numel() for parameter in model.parameters())
+        return (
+            f"{dataset.name}: {len(dataset.videos('train'))} videos to learn from, {len(self.vocabulary)} words, "
+            f"{', '.join(dataset.modalities)}; {self.recipe.model}: {weights:,} weights on {self.here.device}; "
+            f"{len(self.batches)} batches an epoch"
+        )
 
     def _epoch(self) -> None:
         progress = self.state.progress

@@ -65,7 +65,7 @@ class Recipe:
     device: str = _key("auto", "auto = the GPU if there is one")
     workers: int = _key(0, "processes that prepare batches; 0 = features are kept on the training device")
 
-    patience: int = _key(0, "stop after so many epochs without a better validation CIDEr; 0 = never")
+    patience: int = _key(0, "stop after so many validations without a better CIDEr; 0 = never")
     validate_every: int = _key(1, "epochs between validations")
     checkpoint_every: int = _key(0, "steps between checkpoints within an epoch; 0 = at its end only")
 

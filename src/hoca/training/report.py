@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hoca.captioning import load
-from hoca.data import FolderDataset
+from hoca.data import FolderDataset, evaluation_batches
 from hoca.errors import UserError
 from hoca.files import replacing
 from hoca.metrics import ALL, Evaluator, Scores
-from hoca.progress import say
+from hoca.progress import say, track
 from hoca.training.distributed import Processes, choose_device
-from hoca.training.evaluation import caption_split
+from hoca.training.evaluation import BATCH, caption_batches
 from hoca.training.recipe import read_recipe
 
 
@@ -52,7 +52,8 @@ def evaluate(
         beam=beam or model.search.beam,
         length_penalty=model.search.length_penalty if length_penalty is None else length_penalty,
     )
-    captions = caption_split(model, dataset, split, search, here)
+    batches = track(evaluation_batches(dataset, split, BATCH), total=-(-len(videos) // BATCH), what=f"{split} batches")
+    captions = caption_batches(model, batches, search, here)
     _write(run / f"captions-{split}.json", [{"image_id": id, "caption": text} for id, text in captions.items()])
     scores = _score(Evaluator({video.id: video.captions for video in videos}), captions, metrics)
     _write(run / f"scores-{split}.json", scores.corpus)
