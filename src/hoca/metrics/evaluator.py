@@ -12,6 +12,7 @@ import numpy as np
 from hoca.errors import UserError
 from hoca.metrics import bleu
 from hoca.metrics.cider import Cider
+from hoca.metrics.meteor import Meteor
 from hoca.metrics.references import Candidates, References
 from hoca.metrics.rouge import Rouge
 from hoca.metrics.tokenizer import tokenize
@@ -72,7 +73,7 @@ class Evaluator:
             per_video["CIDEr"] = self._cider(counted)
             corpus["CIDEr"] = float(np.mean(per_video["CIDEr"]))
         if "METEOR" in metrics:
-            raise UserError("METEOR is not built yet: leave it out of metrics")
+            corpus["METEOR"], per_video["METEOR"] = self._meteor(tokens)
         rows = zip(*(per_video[name].tolist() for name in metrics), strict=True)
         return Scores(
             {name: corpus[name] for name in metrics},
@@ -86,6 +87,10 @@ class Evaluator:
     @cached_property
     def _rouge(self) -> Rouge:
         return Rouge(self._references)
+
+    @cached_property
+    def _meteor(self) -> Meteor:
+        return Meteor(self._tokens)
 
     @cached_property
     def _cider(self) -> Cider:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from importlib import import_module
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -17,15 +19,19 @@ from hoca.metrics.language import Language
 from hoca.metrics.ngrams import Floats
 from hoca.metrics.normalizer import normalize
 
-try:
-    from hoca.metrics import _meteor
-except ImportError:  # no C compiler at installation
-    _meteor = None  # type: ignore[assignment]
-
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
 _LONGEST = 128  # words of a sentence that the compiled loop takes
 _OCCURRENCE = np.dtype([("node", "<u4"), ("sentence", "<i4"), ("start", "<i2"), ("length", "<i2")])
 Tokens = Sequence[Sequence[str]]
+
+
+@cache
+def compiled_loop() -> ModuleType | None:
+    """The C extension, None where there was no compiler when hoca was installed."""
+    try:
+        return import_module("hoca.metrics._meteor")
+    except ImportError:
+        return None
 
 
 @cache
@@ -39,7 +45,7 @@ class Meteor:
 
     def __init__(self, references: Sequence[Tokens], language: Language | None = None, compiled: bool = True) -> None:
         self._language = language or english()
-        self._loop: ModuleType | None = _meteor if compiled else None
+        self._loop = compiled_loop() if compiled else None
         self._references = [[self._numbers(tokens) for tokens in sentences] for sentences in references]
         if self._loop:
             self._packed = _Packed([s for sentences in self._references for s in sentences], self._language, self._loop)
@@ -52,7 +58,7 @@ class Meteor:
         """Corpus score, and score per video [B]."""
         words = [self._numbers(tokens) for tokens in candidates]
         statistics_, scores = self._compiled(words) if self._loop else self._plain(words)
-        return score(statistics_.sum(0)), scores
+        return score(_corpus(statistics_)), scores
 
     def _numbers(self, tokens: Sequence[str]) -> list[int]:
         return self._language.number(normalize(list(tokens)))
@@ -73,8 +79,9 @@ class Meteor:
         return self._phrases[video]
 
     def _compiled(self, candidates: Sequence[list[int]]) -> tuple[Floats, Floats]:
-        assert self._loop
-        packed = _Packed(candidates, self._language, self._loop)
+        loop = self._loop
+        assert loop
+        packed = _Packed(candidates, self._language, loop)
         known = self._language.arrays()
         stats = np.zeros((len(candidates), STATISTICS))
         scores = np.zeros(len(candidates))
@@ -87,7 +94,7 @@ class Meteor:
             stats, scores,
         )  # fmt: skip
         too_long = {v for v, words in enumerate(candidates) if max(map(len, [words, *self._references[v]])) > _LONGEST}
-        _in_two_threads(lambda begin, end: self._loop.score(*arguments, begin, end), len(candidates), too_long)  # type: ignore[union-attr]
+        _in_two_threads(lambda begin, end: loop.score(*arguments, begin, end), len(candidates), too_long)
         for video in too_long:
             stats[video] = self._best(video, candidates[video])
             scores[video] = score(stats[video])
@@ -122,10 +129,20 @@ def _offsets(lengths: Sequence[int]) -> NDArray[np.int64]:
 def _in_two_threads(work: Callable[[int, int], None], size: int, without: set[int]) -> None:
     """Call `work` on ranges of videos; the compiled loop releases the interpreter."""
     stops = sorted({-1, *without, size})
-    ranges = [(before + 1, stop) for before, stop in zip(stops, stops[1:], strict=False) if stop > before + 1]
-    halves = [part for begin, end in ranges for middle in [(begin + end) // 2] for part in ((begin, middle), (middle, end))]
+    ranges = [(before + 1, stop) for before, stop in pairwise(stops) if stop > before + 1]
+    halves = [
+        part for begin, end in ranges for middle in [(begin + end) // 2] for part in ((begin, middle), (middle, end))
+    ]
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda part: work(*part), halves))
+
+
+def _corpus(stats: Floats) -> Floats:
+    """Summed statistics; a candidate that equals its reference is no chunk at all in the corpus."""
+    whole = (stats[:, 20] == 1) & (stats[:, 21] == stats[:, 0]) & (stats[:, 22] == stats[:, 1])
+    total = stats.sum(0)
+    total[20] -= whole.sum()
+    return np.asarray(total)
 
 
 def score(stats: Sequence[float] | Floats) -> float:

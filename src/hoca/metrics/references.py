@@ -43,14 +43,25 @@ class References:
     """Tokenised references of B videos, at least one each."""
 
     def __init__(self, tokens: Sequence[Sequence[Sequence[str]]]) -> None:
-        self.size = len(tokens)
-        per_video = np.array([len(sentences) for sentences in tokens], np.int64)
-        self.video = np.repeat(np.arange(self.size), per_video)  # [S]
-        self.first = np.cumsum(per_video) - per_video  # [B]
-        self.per_video = per_video
-        self.lexicon = Lexicon()
-        self.sentences = self.lexicon.add(sentence for sentences in tokens for sentence in sentences)
-        self.table = NgramTable(self.sentences)
+        lexicon = Lexicon()
+        numbered = lexicon.add(sentence for sentences in tokens for sentence in sentences)
+        self._count(numbered, [len(sentences) for sentences in tokens], lexicon)
+
+    @classmethod
+    def of(cls, sentences: Sentences, per_video: Sequence[int]) -> References:
+        """References whose words are numbers already: those of the first video, of the second, …"""
+        references = cls.__new__(cls)
+        references._count(sentences, per_video, Lexicon())
+        return references
+
+    def _count(self, sentences: Sentences, per_video: Sequence[int], lexicon: Lexicon) -> None:
+        self.size = len(per_video)
+        self.per_video = np.array(per_video, np.int64)  # [B]
+        self.video = np.repeat(np.arange(self.size), self.per_video)  # [S]
+        self.first = np.cumsum(self.per_video) - self.per_video  # [B]
+        self.lexicon = lexicon
+        self.sentences = sentences
+        self.table = NgramTable(sentences)
         self.postings = [
             Postings(counts, self.video, size) for counts, size in zip(self.table.counts, self.table.sizes, strict=True)
         ]

@@ -11,7 +11,7 @@ _SPECIAL = {
     "ugly": "ugli", "early": "earli", "only": "onli", "singly": "singl", "sky": "sky", "news": "news", "howe": "howe",
     "atlas": "atlas", "cosmos": "cosmos", "bias": "bias", "andes": "andes",
 }  # fmt: skip
-_FINISHED = frozenset("inning outing canning herring earring proceed exceed succeed".split())
+_FINISHED = frozenset(["inning", "outing", "canning", "herring", "earring", "proceed", "exceed", "succeed"])
 _REGION_PREFIX = re.compile("gener|commun|arsen")
 _AFTER_VOWEL = re.compile(f"[{_VOWELS}][^{_VOWELS}]")
 _SHORT_END = re.compile(f"(?:^[{_VOWELS}][^{_VOWELS}]|[^{_VOWELS}][{_VOWELS}][^{_VOWELS}wxY])$")
@@ -26,7 +26,10 @@ _STEP_3 = (
     ("ational", "ate"), ("tional", "tion"), ("alize", "al"), ("icate", "ic"), ("iciti", "ic"), ("ical", "ic"),
     ("ness", ""), ("ful", ""),
 )  # fmt: skip
-_STEP_4 = "ement ance ence able ible ment ant ent ism ate iti ous ive ize al er ic".split()
+_STEP_4 = (
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize", "al", "er",
+    "ic",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1 << 17)

@@ -1,0 +1,62 @@
+"""CIDEr-D of sampled captions given as word numbers: the reward of reinforcement, without a string in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hoca.errors import UserError
+from hoca.metrics.cider import Cider
+from hoca.metrics.ngrams import Floats, Sentences
+from hoca.metrics.references import Candidates, References
+
+
+class CiderReward:
+    """Rewards of sampled captions against fixed references, both as the vocabulary's word ids.
+
+    `references` maps a video to its captions (sequences of ids). Ids in `ignored`, such as padding and <bos>, do not
+    count; a caption ends before the first id in `ends`. The corpus that weighs the n-grams is all of `references`.
+    """
+
+    def __init__(
+        self,
+        references: Mapping[Any, Sequence[Sequence[int]]],
+        *,
+        ends: Sequence[int] = (),
+        ignored: Sequence[int] = (),
+    ) -> None:
+        if len(references) < 2:
+            raise UserError("CIDEr weighs words by how few videos have them: give the references of two videos or more")
+        self._row = {video: row for row, video in enumerate(references)}
+        self._ends = np.array(ends, np.int64)
+        self._ignored = np.array(ignored, np.int64)
+        per_video = [len(captions) for captions in references.values()]
+        captions = [caption for captions in references.values() for caption in captions]
+        self._references = References.of(self._sentences(_pad(captions)), per_video)
+        self._cider = Cider(self._references)
+
+    def __call__(self, videos: Sequence[Any], captions: NDArray[np.integer[Any]]) -> Floats:
+        """Reward of each row of `captions` [S, L], a caption of `videos[s]`; a video may come several times. [S]"""
+        unknown = [video for video in videos if video not in self._row]
+        if unknown:
+            raise UserError(f"{len(unknown)} videos have no references, the first is {unknown[0]!r}")
+        rows = np.array([self._row[video] for video in videos], np.int64)
+        sentences = self._sentences(np.asarray(captions))
+        counted = Candidates(sentences, self._references.table.count(sentences))
+        return self._cider.of_rows(counted, rows)
+
+    def _sentences(self, captions: NDArray[np.integer[Any]]) -> Sentences:
+        """The words that count, of a batch [S, L] padded with -1 or with ignored ids."""
+        ended = np.isin(captions, self._ends).cumsum(axis=1) > 0  # [S, L]
+        counts = ~ended & (captions >= 0) & ~np.isin(captions, self._ignored)
+        return Sentences(captions[counts].astype(np.int64), counts.sum(1).astype(np.int64))
+
+
+def _pad(captions: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    padded = np.full((len(captions), max(map(len, captions), default=0)), -1, np.int64)
+    for row, caption in enumerate(captions):
+        padded[row, : len(caption)] = caption
+    return padded
