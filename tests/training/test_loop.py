@@ -99,6 +99,8 @@ def test_it_stops_when_patience_runs_out(tiny_data: Path, tmp_path: Path, capsys
     assert "no better validation CIDEr for 2 validations: stopped" in capsys.readouterr().err
     train(recipe, resume=True)
     assert len(rows(tmp_path / "run")) == 3
+    train(replace(recipe, patience=3), resume=True)
+    assert len(rows(tmp_path / "run")) == 4
 
 
 def test_validation_may_be_rarer_than_epochs(tiny_data: Path, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Trainer:
             if self.log is not None:
                 say(self._introduction())
                 self.log.start(progress.step, progress.rows)
-            while progress.epoch < self.recipe.epochs and not progress.stopped:
+            while progress.epoch < self.recipe.epochs and not self._out_of_patience():
                 self._epoch()
             if self.log is not None:
                 self.log.finish(progress.rows)
@@ -177,7 +177,6 @@ class Trainer:
             progress.stale += 1
         if improved or (last and progress.best is None):  # without validation the last weights are the best known
             self._keep(score)
-        progress.stopped = bool(recipe.patience) and progress.stale >= recipe.patience
         progress.epoch += 1
         progress.rows.append(
             {
@@ -195,8 +194,11 @@ class Trainer:
         self._save()
         if self.log is not None:
             self.log.end_epoch(progress.rows, improved=improved)
-            if progress.stopped:
+            if self._out_of_patience():
                 say(f"no better validation CIDEr for {progress.stale} validations: stopped")
+
+    def _out_of_patience(self) -> bool:
+        return bool(self.recipe.patience) and self.state.progress.stale >= self.recipe.patience
 
     def _validate(self) -> float | None:
         if self.evaluator is None:

@@ -32,7 +32,6 @@ class Progress:
     seconds: float = 0.0  # spent in the epoch in progress
     best: float | None = None  # validation CIDEr
     stale: int = 0  # validations since the best
-    stopped: bool = False
     rows: list[Row] = field(default_factory=list)  # one per finished epoch
 
     def begin_epoch(self) -> None:
