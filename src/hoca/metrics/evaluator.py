@@ -16,6 +16,7 @@ from hoca.metrics.meteor import Meteor
 from hoca.metrics.references import Candidates, References
 from hoca.metrics.rouge import Rouge
 from hoca.metrics.tokenizer import tokenize
+from hoca.metrics.tokenizer_rules import NO_BREAK
 
 ALL = (*bleu.NAMES, "ROUGE-L", "METEOR", "CIDEr")
 
@@ -50,7 +51,7 @@ class Evaluator:
         if (document_frequencies is None) != (documents is None):
             raise UserError("document_frequencies and documents (how many were counted) belong together: give both")
         self.ids = list(references)
-        self._tokens = [[tokenize(caption) for caption in captions] for captions in references.values()]
+        self._tokens = [[_words(caption) for caption in captions] for captions in references.values()]
         self._frequencies = document_frequencies
         self._documents = documents
 
@@ -58,7 +59,7 @@ class Evaluator:
         """Scores of one candidate per video; `metrics` limits them to some of `ALL`."""
         metrics = _known(metrics)
         _check_ids(self.ids, candidates)
-        tokens = [tokenize(_text(video, candidates[video])) for video in self.ids]
+        tokens = [_words(_text(video, candidates[video])) for video in self.ids]
         counted = Candidates.of(tokens, self._references)
         corpus: dict[str, float] = {}
         per_video: dict[str, Any] = {}
@@ -107,6 +108,12 @@ def evaluate(
 ) -> Scores:
     """Scores of `candidates` (video id → caption) against `references` (video id → captions)."""
     return Evaluator(references).evaluate(candidates, metrics)
+
+
+def _words(caption: str) -> list[str]:
+    """Tokens as the metrics count them: a fraction with its number, `1 1/2`, is one token but two words."""
+    tokens = tokenize(caption)
+    return " ".join(tokens).split() if any(NO_BREAK in token for token in tokens) else tokens
 
 
 def _known(metrics: Sequence[str]) -> tuple[str, ...]:
