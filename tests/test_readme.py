@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```(sh|python|json)\n(.*?)```", re.DOTALL)
 SIZES = {  # what makes a command quick
-    "data prepare binding": "train=8 validation=2 test=2 seconds=2",
+    "data prepare binding": "train=8 validation=2 test=3 seconds=2",
     "train recipes/binding": "epochs=1 batch=8 hidden=8 attention=8 embedding=8",
     "train recipes/msvd": "epochs=1 batch=100 hidden=8 attention=8 embedding=8",
 }
@@ -101,7 +101,9 @@ def videos(workshop: Workshop, demo: dict[str, str]) -> Path:
     """Somebody's videos: the ids of the README's example captions."""
     folder = workshop.folder / "my-videos"
     folder.mkdir()
-    for name, clip in zip(("first", "second"), sorted(workshop.folder.glob("data/demo-clips/videos/*")), strict=True):
+    for name, clip in zip(
+        ("first", "second", "third"), sorted(workshop.folder.glob("data/demo-clips/videos/*")), strict=True
+    ):
         shutil.copy(clip, folder / f"{name}.mp4")
     return folder
 
@@ -114,7 +116,7 @@ def test_the_first_screen_names_the_two_commands() -> None:
 def test_the_demo_scores_captions_and_draws(workshop: Workshop, demo: dict[str, str]) -> None:
     said = "\n".join(demo.values())
     assert "CIDEr" in said
-    assert said.count("said:") == said.count("shown:") == 2
+    assert said.count("said:") == said.count("shown:") == 3
     assert (workshop.folder / "demo" / "attention.png").stat().st_size > 1000
 
 
@@ -130,7 +132,7 @@ def test_a_second_demo_keeps_what_is_done(workshop: Workshop, demo: dict[str, st
 def test_your_own_videos(workshop: Workshop, videos: Path) -> None:
     printed = workshop.follow(sections()["Your own videos"])
     plain, json_lines = (text.splitlines() for text in list(printed.values())[:2])
-    assert len(plain) == len(json_lines) == 2
+    assert len(plain) == len(json_lines) == 3
     assert (workshop.folder / "attention.png").is_file()
 
 
