@@ -183,12 +183,30 @@ def test_a_run_is_not_continued_on_other_captions_or_features(tmp_path: Path) ->
     recipe = tiny(data, tmp_path / "run", epochs=1)
     train(recipe)
     write_dataset(data, {"image": 7, "motion": 5, "audio": 4}, counts)
-    with pytest.raises(UserError, match=r"features of the widths .*'image': 6.*'image': 7"):
+    with pytest.raises(UserError, match=r"has modalities=.*'image': 6.* ask for .*'image': 7"):
         train(replace(recipe, epochs=2), resume=True)
     ids = [(split, f"{split}-{number:02d}") for split, count in counts.items() for number in range(count)]
     write_captions(data, [{"id": id, "split": split, "captions": ["other words"]} for split, id in ids])
     with pytest.raises(UserError, match="another vocabulary"):
         train(replace(recipe, epochs=2), resume=True)
+
+
+def test_a_run_is_not_continued_with_other_vectors(tiny_data: Path, tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("red 1 2 3\nblue 4 5 6\n")
+    recipe = tiny(tiny_data, tmp_path / "run", epochs=1, vectors=str(vectors))
+    train(recipe)
+    vectors.write_text("red 1 2\nblue 4 5\n")
+    with pytest.raises(UserError, match=r"has embedding=3, .* ask for 2"):
+        train(replace(recipe, epochs=2), resume=True)
+
+
+def test_the_best_checkpoint_is_not_one_to_go_on_from(begun: Callable[[], Recipe]) -> None:
+    recipe = begun()
+    checkpoints = Checkpoints(Path(recipe.run))
+    shutil.copy(checkpoints.best, checkpoints.newest()[0])
+    with pytest.raises(UserError, match="not one to go on from"):
+        train(recipe, resume=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -37,9 +37,14 @@ from hoca.training.state import State, require_same
 
 def train(recipe: Recipe, *, resume: bool = False) -> Path:
     """Train as the recipe says; returns the run folder, whose best checkpoint is the result."""
-    with processes(recipe.device) as here:
-        Trainer(recipe, here, resume=resume).fit()
-        here.wait()
+    try:
+        with processes(recipe.device) as here:
+            Trainer(recipe, here, resume=resume).fit()
+            here.wait()
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"the GPU has no room for batch={recipe.batch} with captions={recipe.captions}: lower one of them"
+        ) from error
     return Path(recipe.run)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from hoca.errors import UserError
-from hoca.models import Captioner
+from hoca.models import Captioner, Config
 from hoca.training.checkpoint import Checkpoint
 from hoca.training.distributed import Processes
 from hoca.training.log import Row
@@ -98,8 +98,13 @@ class State:
 
 
 def require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run whose recipe, captions or features have changed since."""
+    """Refuse to go on with a run whose recipe, captions, features or vectors have changed since."""
     run, data = now["recipe"]["run"], now["recipe"]["data"]
+    if before.get("progress", {}).keys() != asdict(Progress()).keys():
+        raise UserError(
+            f"the newest checkpoint in {run} is not one to go on from (a copy of another one, or of another version of "
+            f"hoca): delete it, or choose another run="
+        )
     begun = asdict(Recipe()) | before["recipe"]  # a run begun before a key existed did what the key does by default
     for key, value in now["recipe"].items():
         if key not in FREE_ON_RESUME and begun[key] != value:
@@ -112,11 +117,13 @@ def require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             f"the checkpoint in {run} has another vocabulary than the captions of {data}, which have changed since: "
             f"put them back, or choose another run="
         )
-    if before["config"]["modalities"] != now["config"]["modalities"]:
-        raise UserError(
-            f"the checkpoint in {run} was trained on features of the widths {before['config']['modalities']}, those of "
-            f"{data} are {now['config']['modalities']}: put them back, or choose another run="
-        )
+    was, becomes = (asdict(Config.from_json(facts["config"])) for facts in (before, now))
+    for key in was:
+        if was[key] != becomes[key]:
+            raise UserError(
+                f"the model in {run} has {key}={was[key]}, the features of {data} or the vectors now ask for "
+                f"{becomes[key]}: put them back, or choose another run="
+            )
 
 
 def _named(start: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
