@@ -126,13 +126,12 @@ def _build_trie(words: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[d
 def _partners(left: NDArray[np.int64], right: NDArray[np.int64], nodes: int) -> dict[str, Array]:
     if nodes >> NODE_BITS:
         raise ValueError(f"{nodes} trie nodes do not fit {NODE_BITS} bits")
-    keys = np.concatenate([left << NODE_BITS | right, right << NODE_BITS | left])
-    named_first = np.concatenate([np.full(len(left), 1, np.uint8), np.full(len(left), 2, np.uint8)])
-    order = np.argsort(keys, kind="stable")
-    keys, named_first = keys[order], named_first[order]
-    firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    sides = np.bitwise_or.reduceat(named_first, firsts).astype(np.int64)
-    keys = keys[firsts]
+    # phrase, paraphrase, and in the two lowest bits which of them the table names first
+    keys = np.concatenate([(left << NODE_BITS | right) << 2 | 1, (right << NODE_BITS | left) << 2 | 2])
+    keys.sort()
+    firsts = np.flatnonzero(np.append(True, keys[1:] >> 2 != keys[:-1] >> 2))
+    sides = np.bitwise_or.reduceat(keys & 3, firsts)
+    keys = keys[firsts] >> 2
     packed = (sides << NODE_BITS) | (keys & ((1 << NODE_BITS) - 1))
     counts = np.bincount(keys >> NODE_BITS, minlength=nodes)
     if counts.max() > np.iinfo(np.uint16).max:

@@ -6,6 +6,7 @@ import configparser
 import hashlib
 import os
 import shutil
+import ssl
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -75,7 +76,8 @@ def download(asset: Asset, target: Path, progress: Progress) -> None:
     from unearth.fetchers import PyPIClient
 
     places = sources()
-    client: Any = PyPIClient(trusted_hosts=places.trusted, verify=places.certificate or True, timeout=60.0)
+    trust = ssl.create_default_context(cafile=places.certificate) if places.certificate else True
+    client: Any = PyPIClient(trusted_hosts=places.trusted, verify=trust, timeout=60.0)
     finder = PackageFinder(
         client,
         index_urls=places.indexes,

@@ -69,7 +69,7 @@ class Cider:
         there = postings.count[entries] * idf
         here = np.repeat(counts.count[known], postings.length[at]) * idf
         pair = first_pair[candidate] + postings.sentence[entries] - references.first[video[candidate]]
-        product = np.bincount(pair, weights=np.minimum(here, there) * there, minlength=len(owner))
+        product = np.bincount(pair, weights=np.minimum(here, there) * there, minlength=len(owner)).astype(np.float64)
         norm = _norms(counts, self._idf[order], self._log_documents, len(video))[owner] * self._norms[order][reference]
         return np.divide(product, norm, out=product, where=norm != 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,18 +33,18 @@ class Rouge:
         sentences = references.sentences
         starts = np.cumsum(sentences.lengths) - sentences.lengths
         self._buckets = []
-        shorter = 0
-        for width in _WIDTHS:
+        for shorter, width in pairwise((0, *_WIDTHS)):
             rows = np.flatnonzero((sentences.lengths > shorter) & (sentences.lengths <= width))
+            if not len(rows):
+                continue
             words = np.full((len(rows), width), -1, np.int64)
             lengths = sentences.lengths[rows]
             inside = np.arange(width) < lengths[:, None]  # [n, width]
             words[inside] = sentences.words[ranges(starts[rows], lengths)]
             self._buckets.append(_Bucket(rows, words, np.dtype(f"<u{width // 8}")))
-            shorter = width
         self._long = {
             int(row): sentences.words[starts[row] : starts[row] + sentences.lengths[row]].tolist()
-            for row in np.flatnonzero(sentences.lengths > shorter)
+            for row in np.flatnonzero(sentences.lengths > _WIDTHS[-1])
         }
 
     def __call__(self, candidates: Candidates) -> Floats:
