@@ -43,7 +43,8 @@ demo: $(READY)
 	@mkdir -p demo
 	$(HOCA) data prepare binding --out data/demo train=1200 validation=50 test=200
 	$(HOCA) data prepare binding --out data/demo-clips --videos seed=1 train=0 validation=0 test=5 silent=0
-	$(HOCA) train recipes/binding.yaml data=data/demo run=runs/demo epochs=10 batch=25 attention=32 learning_rate=0.005 --resume
+	$(HOCA) train recipes/binding.yaml data=data/demo run=runs/demo epochs=10 batch=16 captions=2 attention=32 \
+		learning_rate=0.004 dropout=0.1 --resume
 	$(HOCA) evaluate runs/demo
 	$(HOCA) caption data/demo-clips/videos/*.mp4 --model runs/demo --json > demo/captions.jsonl
 	$(HOCA) explain $(DEMO_CLIP) --model runs/demo --figure demo/attention.png

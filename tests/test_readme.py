@@ -48,7 +48,7 @@ def demo_commands() -> list[str]:
     assert recipe is not None
     clip = re.search(r"^DEMO_CLIP := (.*)$", MAKEFILE, re.MULTILINE)
     assert clip is not None
-    lines = [line.strip().lstrip("@") for line in recipe[1].splitlines()]
+    lines = [line.strip().lstrip("@") for line in re.sub(r"\\\n\t+", "", recipe[1]).splitlines()]
     meanings = {"$(HOCA)": "hoca", "$(VENV)/bin/python": "python", "$(DEMO_CLIP)": clip[1]}
     for variable, meaning in meanings.items():
         lines = [line.replace(variable, meaning) for line in lines]
