@@ -28,10 +28,11 @@ def attention_figure(words: Sequence[str], attention: Attention, path: Path, tit
         alpha = attention.merged[modality].float().numpy()  # [L, T]
         shades = LinearSegmentedColormap.from_list(modality, ["white", colour, "black"])
         least, most = float(alpha.min()), float(alpha.max())
-        darkest = most + 0.35 * (most - least)  # a black cell would lose its colour
+        spread = max(most - least, 0.5 / alpha.shape[1])  # attention that is nearly even should look even
+        darkest = least + 1.35 * spread  # a black cell would lose its colour
         axis.imshow(alpha, aspect="auto", cmap=shades, vmin=least, vmax=darkest, interpolation="nearest")
         axis.set_title(modality, fontsize=10, color=colour, fontweight="bold")
-        axis.set_xlabel(f"time step (α {least:.2f} to {most:.2f})", fontsize=8)
+        axis.set_xlabel(f"time step (α {least:.3f} to {most:.3f})", fontsize=8)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.tick_params(axis="y", length=0)
     shares.set_yticks(range(len(words)), words, fontsize=9)
