@@ -50,14 +50,15 @@ def msvd(split: str) -> Captions:
     return captions
 
 
-def held_out(references: Captions, times: int, seed: int) -> tuple[Captions, dict[str, str]]:
-    """Candidates that people wrote: captions of each video taken out and scored against its other captions."""
+def held_out(references: Captions, times: int, others: int, seed: int) -> tuple[Captions, dict[str, str]]:
+    """Candidates that people wrote: captions of each video taken out and scored against some of its other captions."""
     generator = random.Random(seed)
     sets: Captions = {}
     candidates: dict[str, str] = {}
     for video, captions in references.items():
         for turn, out in enumerate(generator.sample(range(len(captions)), min(times, len(captions)))):
-            sets[f"{video}.{turn}"] = captions[:out] + captions[out + 1 :]
+            rest = captions[:out] + captions[out + 1 :]
+            sets[f"{video}.{turn}"] = generator.sample(rest, min(others, len(rest)))
             candidates[f"{video}.{turn}"] = captions[out]
     return sets, candidates
 
@@ -177,8 +178,8 @@ def main() -> None:
     published = {str(entry["image_id"]): entry["caption"] for entry in predictions}
     rows = [compare_tokenizers(options.folder)]
     rows += compare("msrvtt-test, published captions", msrvtt("test"), published, options.folder)
-    rows += compare("msrvtt-train, held-out captions", *held_out(msrvtt("train"), 6, 0), options.folder)
-    rows += compare("msvd-test, held-out captions", *held_out(msvd("test"), 20, 1), options.folder)
+    rows += compare("msrvtt-train, held-out captions", *held_out(msrvtt("train"), 8, 3, 0), options.folder)
+    rows += compare("msvd-test, held-out captions", *held_out(msvd("test"), 6, 10, 1), options.folder)
     java = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr.splitlines()[0]
     conditions = f"{os.cpu_count()} cores, Python {platform.python_version()}, {java}, pycocoevalcap 1.2"
     fields = list(rows[1])

@@ -16,7 +16,6 @@ from hoca.metrics.meteor import Meteor
 from hoca.metrics.references import Candidates, References
 from hoca.metrics.rouge import Rouge
 from hoca.metrics.tokenizer import tokenize
-from hoca.metrics.tokenizer_rules import NO_BREAK
 
 ALL = (*bleu.NAMES, "ROUGE-L", "METEOR", "CIDEr")
 
@@ -113,7 +112,9 @@ def evaluate(
 def _words(caption: str) -> list[str]:
     """Tokens as the metrics count them: a fraction with its number, `1 1/2`, is one token but two words."""
     tokens = tokenize(caption)
-    return " ".join(tokens).split() if any(NO_BREAK in token for token in tokens) else tokens
+    if any(sign in caption for sign in "/(<"):  # fractions, telephones and tags alone hold spaces
+        return " ".join(tokens).split()
+    return tokens
 
 
 def _known(metrics: Sequence[str]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ _ENDINGS = (
     ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""), ("er", ""), ("est", ""), ("er", "e"),
     ("est", "e"),
 )  # fmt: skip
+_LAST_LETTERS = frozenset(ending[-1] for ending, _ in _ENDINGS)
 
 
 class Language:
@@ -69,7 +70,7 @@ class Language:
         found = self._listed(word)
         if word in self._bases:
             return found.union(*(self._listed(base) for base in self._bases[word]))
-        if len(word) > 2:
+        if len(word) > 2 and word[-1] in _LAST_LETTERS:
             for ending, replacement in _ENDINGS:
                 if word.endswith(ending) and not (ending == "s" and word.endswith("ss")):
                     base = word.removesuffix(ending) + replacement

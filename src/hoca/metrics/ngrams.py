@@ -105,12 +105,17 @@ class NgramTable:
             starts, grams = starts[same], grams[same]
             keys = (grams << _WORD_BITS) | sentences.words[starts + order]
             if learn:
-                table = np.unique(keys)
+                table = _distinct(keys)
                 self._keys.append(table)
                 self.sizes.append(len(table))
             grams = _positions(self._keys[order - 1], keys)
             counted.append(_tally(owners[starts], grams))
         return counted
+
+
+def _distinct(keys: Ints) -> Ints:
+    keys = np.sort(keys)
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
 def _positions(table: Ints, keys: Ints) -> Ints:

@@ -14,6 +14,9 @@ _SPECIAL = {
 _FINISHED = frozenset(["inning", "outing", "canning", "herring", "earring", "proceed", "exceed", "succeed"])
 _REGION_PREFIX = re.compile("gener|commun|arsen")
 _AFTER_VOWEL = re.compile(f"[{_VOWELS}][^{_VOWELS}]")
+_VOWEL = re.compile(f"[{_VOWELS}]")
+_CONSONANT_Y = re.compile("^y|(?<=[aeiou])y|(?<=[^aeiou]y)y")
+_POSSESSIVE = re.compile("(?:'s'|'s|')$")
 _SHORT_END = re.compile(f"(?:^[{_VOWELS}][^{_VOWELS}]|[^{_VOWELS}][{_VOWELS}][^{_VOWELS}wxY])$")
 _DOUBLE_END = re.compile("(?:bb|dd|ff|gg|mm|nn|pp|rr|tt)$")
 _STEP_2 = (
@@ -41,7 +44,7 @@ def stem(word: str) -> str:
         return _SPECIAL[word]
     word = _mark_consonant_y(word.removeprefix("'"))
     first, second = _regions(word)
-    word = _plural(re.sub("(?:'s'|'s|')$", "", word))
+    word = _plural(_POSSESSIVE.sub("", word) if "'" in word else word)
     if word in _FINISHED:
         return word
     word = _final_y(_past_and_gerund(word, first))
@@ -51,8 +54,9 @@ def stem(word: str) -> str:
 
 def _mark_consonant_y(word: str) -> str:
     """A `Y` is a consonant from here on."""
-    word = re.sub("^y", "Y", word)
-    return re.sub(f"([{_VOWELS}])y", r"\1Y", word)
+    if "y" not in word:
+        return word
+    return _CONSONANT_Y.sub("Y", word)
 
 
 def _regions(word: str) -> tuple[int, int]:
@@ -69,7 +73,7 @@ def _plural(word: str) -> str:
         return word[:-2]
     if word.endswith(("ied", "ies")):
         return word[:-2] if len(word) > 4 else word[:-1]
-    if word.endswith("s") and not word.endswith(("us", "ss")) and re.search(f"[{_VOWELS}]", word[:-2]):
+    if word.endswith("s") and not word.endswith(("us", "ss")) and _VOWEL.search(word[:-2]):
         return word[:-1]
     return word
 
@@ -81,7 +85,7 @@ def _past_and_gerund(word: str, first: int) -> str:
     for ending in ("ingly", "edly", "ing", "ed"):
         if word.endswith(ending):
             base = word[: -len(ending)]
-            if not re.search(f"[{_VOWELS}]", base):
+            if not _VOWEL.search(base):
                 return word
             if base.endswith(("at", "bl", "iz")):
                 return base + "e"
@@ -109,6 +113,8 @@ def _derivations(word: str, first: int, second: int) -> str:
 
 
 def _step_2(word: str, first: int) -> str:
+    if word[-1:] not in ("l", "n", "s", "i", "m", "r"):
+        return word
     for ending, replacement in _STEP_2:
         if word.endswith(ending):
             return word[: -len(ending)] + replacement if len(word) - len(ending) >= first else word

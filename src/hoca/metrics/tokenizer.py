@@ -13,6 +13,7 @@ from hoca.metrics.tokenizer_rules import BY_FIRST_CHARACTER, OTHERWISE, REWRITTE
 
 PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"])
 PLAIN = re.compile(r"[a-zA-Z ]*")
+PLAIN_WORD = re.compile(r"[a-zA-Z]+(?= |$)")  # no rule reaches beyond the space after it
 
 
 def tokenize(caption: str) -> list[str]:
@@ -30,6 +31,11 @@ def _treebank_tokens(text: str) -> list[str]:
     tokens: list[str] = []
     position = 0
     while position < len(text):
+        word = PLAIN_WORD.match(text, position)
+        if word:
+            tokens.extend(split_word(word.group().lower()))
+            position = word.end()
+            continue
         rules = BY_FIRST_CHARACTER.get(text[position], OTHERWISE)
         reach, end, kind = 0, position + 1, ""
         for rule in rules:
