@@ -1,0 +1,122 @@
+"""The first evidence: the paper's variants on the built-in dataset, several seeds each.
+
+    python benchmarks/ablation.py                  # make the data, train 42 runs, score them, write tables and plots
+    python benchmarks/ablation.py --stage train    # train only (on a GPU machine); finished runs are kept
+    python benchmarks/ablation.py --stage table    # score the captions that the runs left
+
+Tables: results/ablation-binding.csv (mean and standard deviation over seeds), results/ablation-binding-runs.csv (each
+run). Plots: docs/ablation-binding.png, docs/rank-binding.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from experiment import ROOT, SCORES, Row, Run, summary, train, write
+
+from hoca.data import FolderDataset, binding
+from hoca.explain.drawing import save, surface
+from hoca.metrics import Evaluator
+from hoca.models import names
+
+ATTRIBUTES = ("colour", "kind", "motion", "sound")
+RANKS = (2, 4, 8)
+MERGES = ("logits", "mixture")
+
+
+def variants() -> dict[str, tuple[str, ...]]:
+    """Name of the row → what it changes in the recipe."""
+    rows: dict[str, tuple[str, ...]] = {name: (f"model={name}",) for name in names()}
+    rows |= {f"l-hoca-ubt rank {rank}": ("model=l-hoca-ubt", f"rank={rank}") for rank in RANKS}
+    return rows | {f"l-hoca-ubt merge {merge}": ("model=l-hoca-ubt", f"merge={merge}") for merge in MERGES}
+
+
+def runs(options: argparse.Namespace) -> list[Run]:
+    return [
+        Run(
+            name,
+            seed,
+            options.runs / f"{name.replace(' ', '-')}-{seed}",
+            ROOT / "recipes" / "binding.yaml",
+            (*changes, f"data={options.data}", *options.overrides),
+        )
+        for seed in range(options.seeds)
+        for name, changes in variants().items()
+    ]
+
+
+def table(options: argparse.Namespace) -> None:
+    """Score what the runs said, and write the tables and plots."""
+    videos = FolderDataset(options.data).videos("test")
+    evaluator = Evaluator({video.id: video.captions for video in videos})
+    attributes = {video.id: video.attributes for video in videos}
+    rows = []
+    for run in runs(options):
+        said = run.said()
+        scores = evaluator.evaluate(said, SCORES).corpus | binding.attribute_accuracy(said, attributes)
+        rows.append({"variant": run.name, "seed": run.seed, **scores})
+    write(options.results / "ablation-binding-runs.csv", rows)
+    means = summary(rows, (*SCORES, *ATTRIBUTES))
+    write(options.results / "ablation-binding.csv", means)
+    by_name = {row["variant"]: row for row in means}
+    accuracy_figure(by_name, options.docs / "ablation-binding.png")
+    rank_figure(by_name, options.docs / "rank-binding.png")
+
+
+def accuracy_figure(rows: dict[str, Row], path: Path) -> None:
+    figure = surface(9, 3.4)
+    axis = figure.subplots()
+    for place, attribute in enumerate(ATTRIBUTES):
+        x = [number + (place - 1.5) * 0.2 for number in range(len(names()))]
+        heights = [rows[name][attribute] for name in names()]
+        spread = [rows[name][f"{attribute} sd"] or 0 for name in names()]
+        axis.bar(x, heights, 0.2, yerr=spread, label=attribute, capsize=1.5, error_kw={"linewidth": 0.8})
+    axis.set_xticks(range(len(names())), names())
+    axis.set_ylim(0, 119)
+    axis.set_yticks(range(0, 101, 20))
+    axis.set_ylabel("right word, % of clips")
+    axis.set_title("binding: mean and standard deviation over seeds", fontsize=10)
+    axis.legend(frameon=False, ncols=4, fontsize=8, loc="upper right")
+    axis.spines[["top", "right"]].set_visible(False)
+    save(figure, path, dpi=120)
+
+
+def rank_figure(rows: dict[str, Row], path: Path) -> None:
+    """The paper's figure of the rank: L-HOCA-UBT green, HOCA-UBT red."""
+    figure = surface(4.5, 3)
+    axis = figure.subplots()
+    ranked = {1: rows["l-hoca-ubt"], **{rank: rows[f"l-hoca-ubt rank {rank}"] for rank in RANKS}}
+    values, spread = ([row[key] or 0 for row in ranked.values()] for key in ("CIDEr", "CIDEr sd"))
+    axis.errorbar(list(ranked), values, spread, color="green", marker="o", capsize=3, label="l-hoca-ubt")
+    axis.axhline(rows["hoca-ubt"]["CIDEr"], color="red", label="hoca-ubt")
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(list(ranked), [str(rank) for rank in ranked])
+    axis.set_xlabel("rank")
+    axis.set_ylabel("CIDEr")
+    axis.legend(frameon=False, fontsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+    save(figure, path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stage", choices=("all", "train", "table"), default="all")
+    parser.add_argument("--data", type=Path, default=ROOT / "data" / "binding", help="made when absent")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "ablation")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE: keys of recipes/binding.yaml to change")
+    options = parser.parse_args()
+    if not (options.data / "captions.jsonl").is_file():
+        binding.prepare(options.data)
+    if options.stage != "table":
+        train(runs(options), options.jobs)
+    if options.stage != "train":
+        table(options)
+
+
+if __name__ == "__main__":
+    main()
