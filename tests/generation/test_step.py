@@ -82,7 +82,13 @@ def test_what_was_looked_at_for_each_generated_word(search: Search) -> None:
     model = captioner()
     memory = encoded(model)
     found = search(model, memory)
-    attention = model.look(memory, found.words[:, :, :-1])
+    assert found.attention is None
+    model.train()  # dropout must not show
+    attention = found.with_attention(model, memory).attention
+    assert attention is not None
+    assert model.training
+    model.eval()
+    torch.testing.assert_close(attention.merged, model.look(memory, found.words[:, :, :-1]).merged)
     rows, words = found.words.shape[1], found.words.shape[2] - 1
     for alpha in (attention.merged["image"], *attention.groups["image"].values()):
         assert alpha.shape == (3, rows, words, 4)
