@@ -81,19 +81,18 @@ def _read_pairs(table: Iterable[str]) -> tuple[NDArray[np.uint32], NDArray[np.ui
 
 
 def _number_words(phrases: list[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-    numbers: dict[str, int] = {}
-    words, lengths = array("I"), array("B")
+    """The words in alphabetical order, and every phrase's words by their numbers in it."""
+    vocabulary = sorted({word for phrase in phrases for word in phrase.split(" ")})
+    if len(vocabulary) > np.iinfo(np.uint16).max:
+        raise ValueError(f"{len(vocabulary)} words in the paraphrase table do not fit 16 bits")
+    numbers = {word: number for number, word in enumerate(vocabulary)}
+    words, lengths = array("H"), array("B")
     for phrase in phrases:
         parts = phrase.split(" ")
         lengths.append(len(parts))
-        words.extend([numbers.setdefault(part, len(numbers)) for part in parts])
-    if len(numbers) > np.iinfo(np.uint16).max:
-        raise ValueError(f"{len(numbers)} words in the paraphrase table do not fit 16 bits")
-    return (
-        list(numbers),
-        np.frombuffer(words, np.uint32).astype(np.int64),
-        np.frombuffer(lengths, np.uint8).astype(np.int64),
-    )
+        words.extend([numbers[part] for part in parts])
+    flat = np.frombuffer(words, np.uint16).astype(np.int64)
+    return vocabulary, flat, np.frombuffer(lengths, np.uint8).astype(np.int64)
 
 
 def _build_trie(words: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[dict[str, Array], NDArray[np.int64]]:

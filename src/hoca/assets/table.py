@@ -43,6 +43,7 @@ TABLE: dict[str, Asset] = {
             size=104_312_215,
             purpose="METEOR: English function words, synonyms and paraphrases",
             convert=meteor.convert,
+            form=2,
         ),
     ]
 }

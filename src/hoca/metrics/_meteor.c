@@ -85,12 +85,21 @@ static int64_t find_child(const Language *language, int64_t node, int32_t word) 
 }
 
 /* How a match is ranked against others that begin at the same word of the reference. */
-typedef struct { int pass, first, second, third, index; } Rank;
+typedef struct { int pass, first, second, third, index; const int32_t *target; int target_length; } Rank;
 
-static Rank rank_of(const Match *match, int pass, int index) {
-    Rank rank = {pass, 0, 0, 0, index};
-    if (pass == 1) { rank.first = match->span; rank.second = match->start; rank.third = match->length; }
-    else { rank.first = match->start; rank.second = match->length; rank.third = match->span; }
+/* The table names the paraphrases of a phrase in alphabetical order, which is the order of their words' numbers. */
+static Rank rank_of(const Match *match, int pass, int index, const int32_t *phrase_words1) {
+    Rank rank = {pass, 0, 0, 0, index, NULL, 0};
+    if (pass == 1) {
+        rank.first = match->span;
+        rank.target = phrase_words1 + match->start;
+        rank.target_length = match->length;
+        rank.second = match->start;
+    } else {
+        rank.first = match->start;
+        rank.second = match->length;
+        rank.third = match->span;
+    }
     return rank;
 }
 
@@ -98,6 +107,9 @@ static int compare_ranks(const void *left, const void *right) {
     const Rank *a = left, *b = right;
     if (a->pass != b->pass) return a->pass - b->pass;
     if (a->first != b->first) return a->first - b->first;
+    for (int at = 0; at < a->target_length && at < b->target_length; at++)
+        if (a->target[at] != b->target[at]) return a->target[at] < b->target[at] ? -1 : 1;
+    if (a->target_length != b->target_length) return a->target_length - b->target_length;
     if (a->second != b->second) return a->second - b->second;
     if (a->third != b->third) return a->third - b->third;
     return a->index - b->index;
@@ -214,6 +226,8 @@ typedef struct { Matches sorted; Rank *ranks; int ranks_room; uint8_t *certain; 
 static int align(const Language *language, const int32_t *words1, int size1, const int32_t *words2, int size2, const Matches *phrases, const uint8_t *flags, Scratch *scratch, double *stats) {
     Matches *sorted = &scratch->sorted;
     int first[MAX_WORDS + 1];
+    int32_t phrase_words1[MAX_WORDS];
+    for (int at = 0; at < size1; at++) phrase_words1[at] = language->phrase_word[words1[at]];
     int same = size1 == size2 && !memcmp(words1, words2, sizeof(int32_t) * (size_t)size1);
     sorted->size = 0;
     for (int other = 0; other < size2; other++) {
@@ -232,7 +246,7 @@ static int align(const Language *language, const int32_t *words1, int size1, con
             for (int pass = 1; pass <= 2; pass++) {
                 if (!(flags[at] & (pass == 1 ? 2 : 1))) continue;
                 if (!grow((void **)&scratch->ranks, &scratch->ranks_room, ranked, sizeof(Rank))) return 0;
-                scratch->ranks[ranked++] = rank_of(&phrases->items[at], pass, at);
+                scratch->ranks[ranked++] = rank_of(&phrases->items[at], pass, at, phrase_words1);
             }
         }
         if (ranked > 1) qsort(scratch->ranks, (size_t)ranked, sizeof(Rank), compare_ranks);
@@ -350,12 +364,12 @@ static PyObject *score(PyObject *self, PyObject *args) {
     Py_buffer b[20];
     unsigned int roots;
     long long begin, end;
-    if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*Iw*w*LL", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8], &b[9], &b[10], &b[11], &b[12], &b[13], &b[14], &b[15], &b[16], &roots, &b[17], &b[18], &begin, &end)) return NULL;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*Iw*w*LL", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8], &b[9], &b[10], &b[11], &b[12], &b[13], &b[14], &b[15], &b[16], &b[17], &roots, &b[18], &b[19], &begin, &end)) return NULL;
     const int32_t *words1 = b[0].buf, *words2 = b[4].buf;
     const int64_t *bounds1 = b[1].buf, *phrase_bounds1 = b[3].buf, *bounds2 = b[5].buf, *first = b[6].buf, *phrase_bounds2 = b[8].buf;
     const Occurrence *phrases1 = b[2].buf, *phrases2 = b[7].buf;
-    Language language = {b[9].buf, b[10].buf, b[11].buf, NULL, b[12].buf, b[13].buf, b[14].buf, b[15].buf, b[16].buf, roots};
-    double *out = b[17].buf, *scores = b[18].buf;
+    Language language = {b[9].buf, b[10].buf, b[11].buf, b[12].buf, b[13].buf, b[14].buf, b[15].buf, b[16].buf, b[17].buf, roots};
+    double *out = b[18].buf, *scores = b[19].buf;
     int healthy = 1;
     Py_BEGIN_ALLOW_THREADS
     Scratch scratch;
@@ -393,7 +407,7 @@ static PyObject *score(PyObject *self, PyObject *args) {
     free(scratch.certain);
     free(scratch.steps.items);
     Py_END_ALLOW_THREADS
-    for (int at = 0; at < 19; at++) PyBuffer_Release(&b[at]);
+    for (int at = 0; at < 20; at++) PyBuffer_Release(&b[at]);
     if (!healthy) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }

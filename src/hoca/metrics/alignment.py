@@ -129,7 +129,9 @@ def _matches(
                 from_reference.append(match)
             if sides & 1:
                 from_candidate.append(match)
-    from_reference.sort(key=lambda match: (match.span, match.start, match.length))
+    # the table names the paraphrases of a phrase in alphabetical order, which is the order of their words' numbers
+    names = [language.phrase_words[word] for word in candidate]
+    from_reference.sort(key=lambda match: (match.span, names[match.start : match.start + match.length], match.start))
     from_candidate.sort(key=lambda match: (match.start, match.length, match.span))
     for match in from_reference + from_candidate:
         found[match.other].append(match)

@@ -89,7 +89,8 @@ class Meteor:
         arguments = (
             packed.words, packed.offsets, packed.phrases, packed.phrase_offsets,
             self._packed.words, self._packed.offsets, self._first, self._packed.phrases, self._packed.phrase_offsets,
-            known["stem"], known["synonym_start"], known["synonym"], known["function"],
+            known["stem"], known["synonym_start"], known["synonym"], known["phrase_word"],
+            known["function"],
             language.trie_words, language.child_start, language.partner_start, language.partners, language.roots,
             stats, scores,
         )  # fmt: skip
