@@ -144,7 +144,7 @@ static int record(Steps *steps, int back, int match) {
 
 static int take(const Path *path, const Match *match, int index, int distance, Steps *steps, Path *taken) {
     *taken = *path;
-    taken->matched += (int)(WEIGHT[match->module] * match->length) + (int)(WEIGHT[match->module] * match->span);
+    taken->matched += match->module ? match->length / 2 + match->span / 2 : 2; /* half weight, rounded down */
     taken->chunks += path->last != -1 && path->last != match->start;
     taken->distance = distance;
     taken->last = match->start + match->length;

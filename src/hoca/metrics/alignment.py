@@ -2,8 +2,8 @@
 
 A match joins words of the candidate with words of the reference by one of four matchers: the same word, the same stem,
 a shared synonym set, paraphrases. Matches whose words no other match touches are certain. For the rest a beam search
-walks over the reference; better is what matches more words (each match counts its words times the matcher's weight,
-rounded down on either side, so a lone stem or synonym counts nothing), then fewer chunks, then a smaller distance.
+walks over the reference; better is what matches more words (other matches than of the same word count half, rounded
+down on either side, so a lone stem or synonym counts nothing), then fewer chunks, then a smaller distance.
 Two habits of the original decide ties and are kept: the chunk that is still open is not counted yet, and it is not the
 path that takes a match which pays that match's distance, but every path that considers it later and the one that skips.
 """
@@ -194,9 +194,8 @@ def _choices(path: _Path, position: int, matches: list[Match]) -> list[_Path]:
 
 
 def _take(path: _Path, match: Match, distance: int) -> _Path:
-    weight = WEIGHTS[match.module]
     return _Path(
-        path.matched + int(weight * match.length) + int(weight * match.span),
+        path.matched + (2 if match.module == EXACT else match.length // 2 + match.span // 2),
         path.chunks + (path.last not in (-1, match.start)),
         distance,
         match.start + match.length,
