@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -160,8 +161,18 @@ def test_train(workshop: Workshop) -> None:
     assert len((workshop.folder / "runs" / "binding" / "metrics.csv").read_text().splitlines()) == 3  # resumed once
 
 
+def test_metrics(workshop: Workshop) -> None:
+    references = {"a": ["a dog runs", "the dog is running"], "b": ["it rains"]}
+    lines = [{"id": id, "captions": captions} for id, captions in references.items()]
+    (workshop.folder / "references.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = [{"id": id, "caption": captions[0]} for id, captions in references.items()]
+    (workshop.folder / "candidates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (printed,) = workshop.follow(sections()["Metrics"]).values()
+    assert re.search(r"ROUGE-L +100.00", printed)
+
+
 def test_every_command_belongs_to_a_section_that_is_run() -> None:
-    tested = {"hoca", "Your own videos", "Your own data", "Train"}
+    tested = {"hoca", "Your own videos", "Your own data", "Train", "Metrics"}
     assert {title for title, blocks in sections().items() if blocks} <= tested
 
 
