@@ -16,9 +16,10 @@ def script() -> dict:
 
 
 def test_the_tables_are_those_of_the_results(script: dict) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert script["BLOCK"].search(text), "the README has no table from results/"
-    assert script["fill"](text, ROOT) == text, "run `make docs`: a table in the README is older than results/"
+    for page in script["PAGES"]:
+        text = page.read_text(encoding="utf-8")
+        assert script["BLOCK"].search(text), f"{page} has no table from results/"
+        assert script["fill"](text, ROOT) == text, f"run `make docs`: a table in {page} is older than results/"
 
 
 def test_a_table_follows_its_file(script: dict, tmp_path: Path) -> None:
@@ -34,6 +35,8 @@ def test_a_table_follows_its_file(script: dict, tmp_path: Path) -> None:
     assert filled.startswith("before\n")
     assert filled.endswith("after\n")
     assert script["fill"](filled, tmp_path) == filled
+    assert "rank 2" not in filled
+    assert "| `hoca-u rank 2` | 1.0 ± 1.0 | 1.0 ± 1.0 |" in script["fill"](text.replace("from", "all of"), tmp_path)
 
 
 def test_results_that_are_not_there_are_said_to_be_missing(script: dict, tmp_path: Path) -> None:
