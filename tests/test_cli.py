@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Command
+from .conftest import Command
 from training.tiny import ENVIRONMENT, rows, tiny, tiny_file, write_dataset
 
 from hoca.data import binding
