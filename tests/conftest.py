@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.tiny import write_dataset
+
+from .training.tiny import write_dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.tiny import tiny
 
 import hoca
 from hoca.captioning import VideoCaptioner
@@ -17,6 +16,8 @@ from hoca.errors import UserError
 from hoca.training import Checkpoint, Checkpoints, read_checkpoint, train, write_checkpoint
 from hoca.training.evaluation import Search
 from hoca.training.report import evaluate
+
+from .training.tiny import tiny
 
 OPTIONS = binding.Options(
     train=10, validation=2, test=4, captions=2, seconds=1.0, fps=8, picture=32, silent=0.5, distractors=0

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from .conftest import Command
-from training.tiny import ENVIRONMENT, rows, tiny, tiny_file, write_dataset
 
 from hoca.data import binding
 from hoca.features import FeatureStore
 from hoca.training import Checkpoints, read_checkpoint, train
+
+from .conftest import Command
+from .training.tiny import ENVIRONMENT, rows, tiny, tiny_file, write_dataset
 
 CLIPS = binding.Options(train=6, validation=2, test=3, captions=2, seconds=1.0, fps=8, picture=32, silent=0.5)
 
