@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from hoca.data import Batches, FolderDataset, Vocabulary
@@ -141,9 +141,10 @@ def test_a_video_without_the_chosen_modality_is_a_problem(folder: Path) -> None:
 
 def test_values_that_are_not_finite_are_a_problem(copy: Path) -> None:
     path = copy / "features" / "v02.safetensors"
-    header = FeatureStore(copy / "features").header("v02")
-    metadata = {"specification": json.dumps(header.specification), "modalities": '["image"]'}
-    save_file({"image": np.full((4, 6), np.nan, dtype=np.float16)}, path, metadata=metadata)
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata()
+        values = {name: np.full_like(file.get_tensor(name), np.nan) for name in file.keys()}  # noqa: SIM118
+    save_file(values, path, metadata=metadata)
     with pytest.raises(UserError, match=r"v02.*NaN"):
         FolderDataset(copy).preload()
     dataset, said = skipping(copy)
