@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from statistics import fmean
 
 from experiment import ROOT, SCORES, Row, Run, summary, train, write
 
@@ -60,25 +61,24 @@ def table(options: argparse.Namespace) -> None:
     means = summary(rows, (*SCORES, *ATTRIBUTES))
     write(options.results / "ablation-binding.csv", means)
     by_name = {row["variant"]: row for row in means}
-    accuracy_figure(by_name, options.docs / "ablation-binding.png")
+    accuracy_figure(rows, options.docs / "ablation-binding.png")
     rank_figure(by_name, options.docs / "rank-binding.png")
 
 
-def accuracy_figure(rows: dict[str, Row], path: Path) -> None:
+def accuracy_figure(rows: list[Row], path: Path) -> None:
+    """Bars: means. Dots: seeds, which lie in two heaps rather than around the mean."""
     figure = surface(9, 3.4)
     axis = figure.subplots()
     for place, attribute in enumerate(ATTRIBUTES):
         x = [number + (place - 1.5) * 0.2 for number in range(len(names()))]
-        heights = [rows[name][attribute] for name in names()]
-        spread = [rows[name][f"{attribute} sd"] or 0 for name in names()]
-        axis.bar(x, heights, 0.2, yerr=spread, label=attribute, capsize=1.5, error_kw={"linewidth": 0.8})
+        seeds = [[100 * row[attribute] for row in rows if row["variant"] == name] for name in names()]
+        axis.bar(x, [fmean(values) for values in seeds], 0.18, label=attribute, alpha=0.75)
+        dots = [(at, value) for at, values in zip(x, seeds, strict=True) for value in values]
+        axis.plot(*zip(*dots, strict=True), "k.", markersize=3)
     axis.set_xticks(range(len(names())), names())
-    axis.set_ylim(0, 119)
-    axis.set_yticks(range(0, 101, 20))
     axis.set_ylabel("right word, % of clips")
-    axis.set_title("binding: mean and standard deviation over seeds", fontsize=10)
-    axis.legend(frameon=False, ncols=4, fontsize=8, loc="upper right")
     axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", frameon=False, ncols=4, fontsize=9)
     save(figure, path, dpi=120)
 
 
