@@ -138,13 +138,15 @@ def evaluate(
     split: Annotated[str, typer.Option(help="Which videos to caption.")] = "test",
     data: Annotated[str | None, typer.Option(help="Another dataset folder than the recipe's.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Power of the length to divide log p by.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Caption a split with a run's best checkpoint and score the sentences."""
     from hoca.training.report import evaluate as evaluate_run
 
-    _print_scores(evaluate_run(run, split, data=data, beam=beam, device=device).corpus, as_json)
+    scores = evaluate_run(run, split, data=data, beam=beam, length_penalty=length_penalty, device=device)
+    _print_scores(scores.corpus, as_json)
 
 
 @app.command()

@@ -46,7 +46,7 @@ def test_chosen_modalities_in_the_chosen_order(folder: Path) -> None:
 
 
 def test_an_unknown_modality_names_the_nearest(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"no modality 'images' .* is 'image' meant"):
+    with pytest.raises(UserError, match=r"no modality 'images' .* did you mean 'image'"):
         FolderDataset(folder, modalities=["images"])
     with pytest.raises(UserError, match="name each one once"):
         FolderDataset(folder, modalities=["image", "image"])

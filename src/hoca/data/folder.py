@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor
 from hoca.data.bank import FeatureBank
 from hoca.data.corpus import Corpus, Video, read_corpus
 from hoca.data.problems import OnProblem, Problems, Report
-from hoca.errors import UserError
+from hoca.errors import UserError, nearest
 from hoca.features.store import FeatureStore, Header, ordered
 
 
@@ -201,9 +200,7 @@ def _choose(widths: dict[str, int], modalities: Sequence[str] | None, where: Pat
         raise UserError(f"modalities {list(modalities)}: name each one once, out of {', '.join(widths)}")
     for name in modalities:
         if name not in widths:
-            near = get_close_matches(name, widths, n=1, cutoff=0.0)
-            hint = f" is {near[0]!r} meant?" if near else ""
-            raise UserError(f"no modality {name!r} in {where} (it has {', '.join(widths)}):{hint}")
+            raise UserError(f"no modality {name!r} in {where} (it has {', '.join(widths)}): {nearest(name, widths)}")
     return {name: widths[name] for name in modalities}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from hoca.data.binding.words import sentences
 from hoca.errors import UserError
 from hoca.features import Extracted, FeatureStore
 from hoca.files import replacing
+from hoca.progress import track
 
 RECORD = "binding.json"
 
@@ -39,7 +40,8 @@ def prepare(out: Path | str, options: Options | None = None, videos: bool = Fals
     specification = features.light_specification()
     store = FeatureStore(out / "features")
     lines = []
-    for id, split, scene, captions in _progress(clips(options), sum(getattr(options, split) for split in SPLITS), out):
+    total = sum(getattr(options, split) for split in SPLITS)
+    for id, split, scene, captions in track(clips(options), total=total, what="binding clips"):
         lines.append({"id": id, "split": split, "captions": captions, "attributes": scene.attributes})
         file = out / "videos" / f"{id}.mp4" if videos else None
         if _done(store, id, specification) and (file is None or file.is_file()):
@@ -84,18 +86,3 @@ def _claim(out: Path, record: dict[str, Any]) -> None:
     if differing:
         what = ", ".join(f"{name}={found.get(name)} (now {record[name]})" for name in differing)
         raise UserError(f"{out} holds a binding dataset with {what}: give another folder or delete this one")
-
-
-def _progress(items: Iterable[Any], total: int, out: Path) -> Iterator[Any]:
-    """A bar on a terminal, a plain line for every tenth of the work elsewhere."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    if console.is_terminal:
-        yield from track(items, description=f"binding → {out}", total=total, console=console)
-        return
-    for number, item in enumerate(items):
-        yield item
-        if (number + 1) * 10 // max(total, 1) != number * 10 // max(total, 1):
-            console.print(f"binding: {number + 1} of {total} clips", highlight=False)
