@@ -7,6 +7,7 @@ import os
 import sys
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -172,6 +173,30 @@ def models(pattern: Annotated[str, typer.Argument(help="A shell pattern, such as
     from hoca.models import names
 
     print("\n".join(names(pattern)))
+
+
+class Benchmark(StrEnum):
+    attention = "attention"
+    train = "train"
+    generate = "generate"
+    complexity = "complexity"
+    metrics = "metrics"
+    extract = "extract"
+
+
+@app.command()
+def bench(
+    what: Annotated[Benchmark, typer.Argument(help="What to measure.")],
+    options: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Sizes and choices.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The table; results/bench-WHAT.csv by default.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Measure speed and memory; ratios are given only where the result was checked in the same command."""
+    from hoca.training.distributed import choose_device
+
+    module = import_module(f"hoca.bench.{what.value}")
+    chosen = make(module.Options, (COMMAND_LINE, read_arguments(options or ())))
+    module.run(chosen, device=choose_device(device), out=out or Path("results") / f"bench-{what.value}.csv")
 
 
 class Dataset(StrEnum):
