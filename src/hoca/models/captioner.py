@@ -94,7 +94,8 @@ class Captioner(nn.Module):
         queries = hidden.flatten(1, 2)  # [B, R·L, H]
         contexts, shares, _ = self._attend(memory, queries)
         weighted = {m: share[..., None] * contexts[m] for m, share in shares.items()}
-        return self.output(queries, weighted).unflatten(1, words.shape[1:]), state
+        logits = self.output(queries, weighted, self.decoder.embedding.weight)
+        return logits.unflatten(1, words.shape[1:]), state
 
     def look(self, memory: Memory, words: Tensor) -> Attention:
         """What was attended to when predicting the word after each of `words` [B, R, L]."""

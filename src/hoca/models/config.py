@@ -33,6 +33,8 @@ class Config:
     encoder_dropout: float = 0.0  # on the features and on the encoders' output; the paper has none
     normalise: bool = False  # layer norm on the features; the paper has none
     share_projections: bool = False  # one W, b, U per modality instead of one per modality and group
+    bottleneck: int = 0  # width of a linear layer before the words' scores, which factorises them; 0 = none, the paper
+    tie_words: bool = False  # the words' scores are products with their vectors: the bottleneck is as wide as these
     max_steps: Mapping[str, int] = field(default_factory=dict)  # longest input of every modality
     categories: tuple[str, ...] = ()  # names that give the decoder its start state
     category_width: int = 0  # width of the vectors of those names
@@ -45,6 +47,8 @@ class Config:
         for key in ("rank", "hidden", "attention", "embedding", *(["category_width"] if self.categories else [])):
             if getattr(self, key) < 1:
                 raise UserError(f"{key}={getattr(self, key)} must be at least 1")
+        if self.bottleneck < 0:
+            raise UserError(f"bottleneck={self.bottleneck} must be a width, or 0 for none")
         for modality in self.modalities:
             if self.max_steps.get(modality, 0) < 1:
                 raise UserError(f"max_steps must give {modality!r} a number of steps, at least 1")

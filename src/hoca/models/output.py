@@ -5,22 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.models.config import Config
 
 
 class Output(nn.Module):
-    """W_p^h h + Σ_k β_k W_p^k φ_k + b_p as one matrix product over [h, β_k φ_k]."""
+    """W_p^h h + Σ_k β_k W_p^k φ_k + b_p as one matrix product over [h, β_k φ_k].
+
+    Small models factorise W_p into a bottleneck and a table of the words, which may be the decoder's own word vectors.
+    """
 
     def __init__(self, config: Config, vocabulary_size: int) -> None:
         super().__init__()
         self.modalities = tuple(config.modalities)
         self.width = 2 * config.hidden
-        self.linear = nn.Linear(config.hidden + len(self.modalities) * self.width, vocabulary_size)
+        inputs = config.hidden + len(self.modalities) * self.width
+        narrow = config.embedding if config.tie_words else config.bottleneck
+        self.narrow = nn.Linear(inputs, narrow, bias=False) if narrow else nn.Identity()
+        self.linear = None if config.tie_words else nn.Linear(narrow or inputs, vocabulary_size)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size)) if config.tie_words else None
 
-    def forward(self, hidden: Tensor, weighted: Mapping[str, Tensor]) -> Tensor:
-        """hidden [B, Q, H], weighted[m] = β_m φ_m [B, Q, 2H], absent ones left out → logits [B, Q, V]."""
+    def forward(self, hidden: Tensor, weighted: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        """hidden [B, Q, H], weighted[m] = β_m φ_m [B, Q, 2H], absent ones left out → logits [B, Q, V].
+
+        words [V, E]: the decoder's word vectors, for scores that are tied to them.
+        """
         nothing = hidden.new_zeros(*hidden.shape[:2], self.width)
         parts = [weighted.get(m, nothing).to(hidden.dtype) for m in self.modalities]
-        return self.linear(torch.cat([hidden, *parts], dim=-1))  # eq. 22-23
+        narrow = self.narrow(torch.cat([hidden, *parts], dim=-1))
+        if self.linear is not None:
+            return self.linear(narrow)  # eq. 22-23
+        return F.linear(
+            narrow * words.shape[1] ** -0.5, words, self.bias
+        )  # word vectors are long: scaled, scores start small
