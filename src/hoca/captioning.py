@@ -16,7 +16,7 @@ from hoca.errors import UserError
 from hoca.generation.step import inference
 from hoca.models import Attention, Captioner, Config
 from hoca.options import make
-from hoca.training.checkpoint import Checkpoints, read_checkpoint
+from hoca.training.checkpoint import locate, read_checkpoint
 from hoca.training.evaluation import Search
 from hoca.training.recipe import Recipe
 
@@ -72,32 +72,27 @@ class VideoCaptioner(Captioner):
         )
 
 
-def load(path: Path | str, device: str = "cpu") -> VideoCaptioner:
-    """A captioner from a run folder (its best checkpoint) or a checkpoint file, ready to caption."""
-    path = Path(path)
-    if path.is_dir():
-        best = Checkpoints(path).best
-        if not best.is_file():
-            raise UserError(f"{path} holds no trained model ({best} is missing): train one, or give another folder")
-        path = best
+def load(model: Path | str | None = None, device: str = "cpu") -> VideoCaptioner:
+    """A captioner, ready to caption: the one that hoca ships, a run folder's best checkpoint or a checkpoint file."""
+    path = locate(model)
     checkpoint = read_checkpoint(path)
     facts = checkpoint.facts
     for name in ("config", "vocabulary", "specification", "recipe"):
         if name not in facts:
             raise UserError(f"the checkpoint {path} does not tell its {name}: it was not written by `hoca train`")
-    model = VideoCaptioner(
+    captioner = VideoCaptioner(
         Config.from_json(facts["config"]),
         Vocabulary.from_json(facts["vocabulary"]),
         facts["specification"],
         Search.of(make(Recipe, (str(path), facts["recipe"]))),
     )
     try:
-        model.load_state_dict(checkpoint.part("model"))
+        captioner.load_state_dict(checkpoint.part("model"))
     except RuntimeError as error:
         raise UserError(
             f"the weights in {path} do not fit its own configuration and vocabulary: it was edited or mixed up"
         ) from error
-    return model.to(device).eval()
+    return captioner.to(device).eval()
 
 
 def _of_words(attention: Attention | None, words: int) -> Attention:

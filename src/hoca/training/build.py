@@ -9,6 +9,7 @@ from hoca.data.vectors import category_vectors, load_vectors
 from hoca.errors import UserError
 from hoca.models import Captioner, create
 from hoca.progress import say
+from hoca.training.beginning import Beginning
 from hoca.training.distributed import Processes
 from hoca.training.recipe import Recipe
 
@@ -34,8 +35,24 @@ def build_dataset(recipe: Recipe, here: Processes) -> FolderDataset:
     return dataset
 
 
-def build_model(recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary) -> Captioner:
-    """The recipe's model for the dataset's features, with word and category vectors in place."""
+def build_vocabulary(recipe: Recipe, dataset: FolderDataset, beginning: Beginning | None) -> Vocabulary:
+    """The words of the recipe's file or of the training captions; before them, those of the model to begin from."""
+    if recipe.vocabulary:
+        words = Vocabulary.load(recipe.vocabulary)
+    else:
+        words = Vocabulary.build(dataset.corpus.captions("train"), recipe.minimum_count)
+    return words if beginning is None else beginning.words(words)
+
+
+def build_model(
+    recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary, beginning: Beginning | None = None
+) -> Captioner:
+    """The recipe's model for the dataset's features, with word and category vectors in place; or that of `start`."""
+    if beginning is not None:
+        beginning.check(dataset)
+        if recipe.vectors or recipe.category_vectors:
+            raise UserError("start already has word vectors: leave vectors and category_vectors out of the recipe")
+        return beginning.model(recipe, vocabulary)
     options = recipe.model_options()
     words = load_vectors(recipe.vectors, vocabulary.tokens) if recipe.vectors else None
     if words is not None:

@@ -23,6 +23,7 @@ from hoca.errors import UserError
 from hoca.files import replacing
 
 FORMAT = "hoca-checkpoint-1"
+SHIPPED = Path(__file__).resolve().parent.parent / "shipped" / "default.safetensors"
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,19 @@ class Checkpoints:
         """Remove what a process that was killed while writing left behind."""
         for leftover in [*self.folder.glob(".*.tmp"), *self.folder.parent.glob(".*.tmp")]:
             leftover.unlink(missing_ok=True)
+
+
+def locate(model: Path | str | None = None) -> Path:
+    """The file of a model: the best checkpoint of a run folder, a checkpoint, or the model that hoca ships."""
+    if model is None or str(model) == SHIPPED.stem:
+        return SHIPPED
+    path = Path(model)
+    if not path.is_dir():
+        return path
+    best = Checkpoints(path).best
+    if not best.is_file():
+        raise UserError(f"{path} holds no trained model ({best} is missing): train one, or give another folder")
+    return best
 
 
 def _step(path: Path) -> int:

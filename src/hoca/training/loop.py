@@ -20,17 +20,20 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from hoca.data import Batch, Batches, Vocabulary
+from hoca.data import Batch, Batches
 from hoca.errors import UserError
 from hoca.metrics import Evaluator
 from hoca.progress import say
-from hoca.training.build import build_dataset, build_model, build_optimizer
+from hoca.training.beginning import Beginning
+from hoca.training.build import build_dataset, build_model, build_optimizer, build_vocabulary
 from hoca.training.checkpoint import Checkpoint, Checkpoints, write_checkpoint
 from hoca.training.distributed import Processes, processes
 from hoca.training.evaluation import Search, caption_split
 from hoca.training.log import Log
+from hoca.training.modality_dropout import leave_out
 from hoca.training.objective import caption_loss
 from hoca.training.recipe import Recipe
+from hoca.training.reward import RewardObjective
 from hoca.training.schedule import learning_rate
 from hoca.training.state import State, require_same
 
@@ -56,8 +59,8 @@ class Trainer:
         if not resume and self.checkpoints.newest():
             raise UserError(f"{self.run} holds a run already: add --resume to go on with it, or choose another run=")
         self.dataset = build_dataset(recipe, here)
-        captions = (caption for video in self.dataset.videos("train") for caption in video.captions)
-        self.vocabulary = Vocabulary.build(captions, recipe.minimum_count)
+        self.beginning = Beginning.read(recipe.start) if recipe.start else None
+        self.vocabulary = build_vocabulary(recipe, self.dataset, self.beginning)
         self.batches = Batches(
             self.dataset,
             "train",
@@ -72,8 +75,11 @@ class Trainer:
         )
         references = {video.id: video.captions for video in self.dataset.videos("validation")}
         self.evaluator = Evaluator(references) if references else None
+        self.reward: RewardObjective | None = None
+        if recipe.objective == "reward":
+            self.reward = RewardObjective(recipe, self.dataset.videos("train"), self.vocabulary)
         torch.manual_seed(recipe.seed)
-        model = build_model(recipe, self.dataset, self.vocabulary).to(here.device)
+        model = build_model(recipe, self.dataset, self.vocabulary, self.beginning).to(here.device)
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average)) if recipe.average else None
         self.state = State(model, build_optimizer(recipe, model), average, here)
         self.wrapped = here.wrap(model)
@@ -129,8 +135,7 @@ class Trainer:
         for group in optimizer.param_groups:
             group["lr"] = self._learning_rate(progress.step)
         with self._autocast():
-            logits = self.wrapped(batch.features, batch.lengths, batch.words[:, :, :-1], batch.category)
-            summed = caption_loss(logits, batch.words, self.vocabulary.pad, self.recipe.label_smoothing)
+            summed = self._loss(leave_out(batch, self.recipe.modality_dropout))
         self._check_loss()
         optimizer.zero_grad(set_to_none=True)
         # Gradients are averaged over the processes: times their number, they are those of the global batch.
@@ -145,6 +150,13 @@ class Trainer:
         progress.batch += 1
         progress.step += 1
         progress.captions += batch.global_caption_count
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """Summed over the captions of this process."""
+        if self.reward is not None:
+            return self.reward(self.state.model, self.wrapped, batch)
+        logits = self.wrapped(batch.features, batch.lengths, batch.words[:, :, :-1], batch.category)
+        return caption_loss(logits, batch.words, self.vocabulary.pad, self.recipe.label_smoothing)
 
     def _check_loss(self) -> None:
         """Look at the loss of the step before, which a GPU has finished by now, so that nothing waits for it."""
@@ -250,6 +262,6 @@ class Trainer:
         return {
             "config": self.state.model.config.to_json(),
             "vocabulary": self.vocabulary.words,
-            "specification": self.dataset.specification,
+            "specification": (self.beginning.specification if self.beginning else {}) | self.dataset.specification,
             "recipe": asdict(self.recipe),
         }

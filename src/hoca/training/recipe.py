@@ -25,11 +25,15 @@ class Recipe:
     run: str = _key("runs/run", "folder of the run: checkpoints, metrics, curves")
     seed: int = _key(0, "of the initial weights, the order of the data and dropout")
 
+    start: str | None = _key(
+        None, "a run, a checkpoint or `default` to begin from: its weights, words and model, but the dropout given here"
+    )
     data: str = _key("data/binding", "folder with captions.jsonl and features/")
     features: str | None = _key(None, "another folder of features than the data's own")
     modalities: list[str] = _key([], "which ones to use, in this order; empty = all that the features have")
     on_problem: Literal["stop", "skip"] = _key("stop", "what to do about broken lines and missing features")
     minimum_count: int = _key(1, "words seen less often in the training captions are <unk>")
+    vocabulary: str | None = _key(None, "a vocabulary.json to use in place of the words of the training captions")
     max_words: int = _key(30, "longer captions are cut")
     vectors: str | None = _key(None, "word vectors: word2vec, GloVe or npz; their width replaces `embedding`")
     category_vectors: str | None = _key(None, "vectors that give the start state from the category's name")
@@ -47,6 +51,11 @@ class Recipe:
     dropout: float = _key(0.5, "on the decoder's input and output")
     encoder_dropout: float = _key(0.0, "on features and encodings; the paper has none")
     normalise: bool = _key(False, "layer norm on the features; the paper has none")
+    modality_dropout: float = _key(0.0, "chance that a modality of a training video is left out; one always stays")
+    bottleneck: int = _key(0, "width of a layer that factorises the words' scores; 0 = none, as in the paper")
+    tie_words: bool = _key(
+        False, "words are scored by products with their vectors: a bottleneck as wide as `embedding`"
+    )
     max_steps: int = _key(80, "longest input of a modality")
 
     batch: int = _key(25, "videos in a global batch")
@@ -56,6 +65,9 @@ class Recipe:
     schedule: Literal["constant", "cosine"] = _key("constant", "how the learning rate goes on after the warm-up")
     warmup: int = _key(0, "steps over which the learning rate rises from zero")
     weight_decay: float = _key(0.0, "decoupled, as in AdamW")
+    objective: Literal["likelihood", "reward"] = _key("likelihood", "eq. 24, or CIDEr-D of sampled captions beside it")
+    samples: int = _key(5, "captions drawn for each video when training for reward")
+    likelihood: float = _key(0.1, "weight of eq. 24 when training for reward")
     label_smoothing: float = _key(0.0, "share of the target spread over all words")
     gradient_clip: float = _key(0.0, "largest norm of the gradient; 0 = no limit")
     average: float = _key(
@@ -78,7 +90,7 @@ class Recipe:
         for key, least in _LEAST.items():
             if getattr(self, key) < least:
                 raise UserError(f"{key}={getattr(self, key)} in the recipe: at least {least} is needed")
-        for key in ("dropout", "encoder_dropout", "label_smoothing", "average"):
+        for key in ("dropout", "encoder_dropout", "modality_dropout", "label_smoothing", "average"):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"{key}={getattr(self, key)} in the recipe: must be at least 0 and below 1")
 
@@ -96,11 +108,12 @@ class Recipe:
 _LEAST = {
     **dict.fromkeys(("batch", "epochs", "validate_every", "beam", "max_length", "max_words", "minimum_count"), 1),
     **dict.fromkeys(("captions", "warmup", "weight_decay", "gradient_clip", "workers", "patience", "no_repeat"), 0),
-    **dict.fromkeys(("learning_rate", "checkpoint_every", "length_penalty"), 0),
+    **dict.fromkeys(("learning_rate", "checkpoint_every", "length_penalty", "likelihood", "bottleneck"), 0),
+    "samples": 2,
 }
 _MODEL_KEYS = (
     *("rank", "merge", "fusion", "share_projections", "hidden", "attention"),
-    *("embedding", "dropout", "encoder_dropout", "normalise", "max_steps"),
+    *("embedding", "dropout", "encoder_dropout", "normalise", "bottleneck", "tie_words", "max_steps"),
 )
 
 
