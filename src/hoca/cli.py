@@ -231,6 +231,37 @@ def prepare(
         msrvtt.prepare_clips(source, out, report=say)
 
 
+@data_app.command("import-features")
+def import_features(
+    files: Annotated[list[str], typer.Argument(metavar="MODALITY=FILE...", help="HDF5 files, one per modality.")],
+    out: Annotated[Path, typer.Option(help="The feature store to write.")],
+) -> None:
+    """Take over features from HDF5 files."""
+    from hoca.features import FeatureStore, hdf5
+
+    named = dict(text.partition("=")[::2] for text in files)
+    counts = hdf5.import_features({name: Path(file) for name, file in named.items()}, FeatureStore(out))
+    say(f"{out}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+class Layout(StrEnum):
+    datasets = "datasets"
+    array = "array"
+
+
+@data_app.command("export-features")
+def export_features(
+    store: Annotated[Path, typer.Argument(help="A feature store.")],
+    out: Annotated[Path, typer.Option(help="The folder to write: one <modality>.h5 each.")],
+    layout: Annotated[Layout, typer.Option(help="A dataset per video, or one array with ids.")] = Layout.datasets,
+) -> None:
+    """Write features as HDF5 files, one per modality."""
+    from hoca.features import FeatureStore, hdf5
+
+    for path in hdf5.export_features(FeatureStore(store), out, layout.value):
+        print(path)
+
+
 @assets_app.command("list")
 def list_assets(as_json: Json = False) -> None:
     """What can be fetched, what is here."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +23,7 @@ from hoca.files import replacing
 FORMAT = "hoca-features-1"
 SUFFIX = ".safetensors"
 FIRST = ("image", "motion", "audio")
+LONGEST_NAME = 200  # bytes; file systems allow 255, and a file being written has a longer name
 
 Specification = dict[str, Any]
 
@@ -32,6 +36,7 @@ class Header:
     specification: Specification
     absent: dict[str, str]  # modality -> why
     duration: float | None  # seconds
+    size: int | None = None  # bytes of the video file they were made from
 
 
 class FeatureStore:
@@ -43,6 +48,8 @@ class FeatureStore:
     def path(self, id: str) -> Path:
         if not id or id.startswith(".") or any(mark in id for mark in "/\\\0"):
             raise UserError(f"video id {id!r} cannot be a file name in {self.folder}: use letters, digits, - and _")
+        if len(os.fsencode(id)) > LONGEST_NAME:
+            raise UserError(f"video id {id!r} is too long for a file name in {self.folder}: rename the video")
         return self.folder / f"{id}{SUFFIX}"
 
     def ids(self) -> list[str]:
@@ -71,6 +78,25 @@ class FeatureStore:
         with self._open(id) as file:
             return _header(file, self.path(id))
 
+    def current(self, id: str, specification: Mapping[str, Any], size: int | None = None) -> Header | None:
+        """The header of a video whose features need not be made again: the file is whole, was made as `specification`
+        says, and from a video file of `size` bytes where both are known."""
+        try:
+            if id not in self:
+                return None
+            header = self.header(id)
+        except UserError:
+            return None
+        other_file = size is not None and header.size is not None and header.size != size
+        return None if other_file or header.specification != specification else header
+
+    def sweep(self, older_than: float = 3600) -> None:
+        """Remove what writers that were killed have left behind; a younger one may still be being written."""
+        for left in self.folder.glob(f".*{SUFFIX}.*.tmp"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > older_than:
+                    left.unlink()
+
     def write(
         self,
         id: str,
@@ -79,8 +105,12 @@ class FeatureStore:
         specification: Mapping[str, Any],
         absent: Mapping[str, str] | None = None,
         duration: float | None = None,
+        size: int | None = None,
     ) -> None:
-        """Store features [T, width] of one video; `absent` says why a modality of the specification is missing."""
+        """Store features [T, width] of one video; `absent` says why a modality of the specification is missing.
+
+        `size` is that of the video file in bytes: another file under the same name is then seen to be another one.
+        """
         absent = dict(absent or {})
         path = self.path(id)
         for name in features:
@@ -92,6 +122,7 @@ class FeatureStore:
             "specification": specification,
             "absent": absent,
             "duration": duration,
+            "size": size,
         }
         # One key, because safetensors writes several in no fixed order and the same features should be the same bytes.
         metadata = {FORMAT: json.dumps(about)}
@@ -188,6 +219,12 @@ def _header(file: Any, path: Path) -> Header:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
         if any(len(shape) != 2 for shape in shapes.values()):
             raise ValueError(f"shapes {shapes}, expected [steps, width]")
-        return Header(shapes, about.get("specification", {}), about.get("absent", {}), about.get("duration"))
+        return Header(
+            shapes,
+            about.get("specification", {}),
+            about.get("absent", {}),
+            about.get("duration"),
+            about.get("size"),
+        )
     except (ValueError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(f"{path} is not a feature file of hoca ({error}): delete it and extract it again") from None
