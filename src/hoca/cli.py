@@ -203,6 +203,7 @@ class Dataset(StrEnum):
     msvd = "msvd"
     msrvtt = "msrvtt"
     msrvtt_clips = "msrvtt-clips"
+    default = "default"
     binding = "binding"
 
 
@@ -213,10 +214,10 @@ def prepare(
     source: Annotated[Path | None, typer.Option(help="Folder of the official files (msvd, msrvtt).")] = None,
     features: Annotated[Path | None, typer.Option(help="Store with the features of all MSR-VTT videos.")] = None,
     videos: Annotated[bool, typer.Option(help="binding: write video files and take features from them.")] = False,
-    options: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="binding: its options.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, default.")] = None,
 ) -> None:
     """Make a dataset folder that `hoca train` reads."""
-    from hoca.data import binding, msrvtt, msvd
+    from hoca.data import binding, default, msrvtt, msvd
 
     if dataset is Dataset.binding:
         binding.prepare(out, make(binding.Options, (COMMAND_LINE, read_arguments(options or ()))), videos=videos)
@@ -227,6 +228,8 @@ def prepare(
         msvd.prepare(source, out, report=say)
     elif dataset is Dataset.msrvtt:
         msrvtt.prepare(source, out, features=features, report=say)
+    elif dataset is Dataset.default:
+        default.prepare(source, out, make(default.Options, (COMMAND_LINE, read_arguments(options or ()))), report=say)
     else:
         msrvtt.prepare_clips(source, out, report=say)
 

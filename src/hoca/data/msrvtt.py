@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def prepare(
         own.folder.mkdir(parents=True, exist_ok=True)
         for video in corpus.videos:
             if video.id in given:
-                _link(given.path(video.id), own.path(video.id))
+                link(given.path(video.id), own.path(video.id))
             else:
                 problems.add("video without features", f"no features of {video.id} in {features}: extract them first")
         problems.close(str(features))
@@ -86,29 +87,15 @@ def prepare_clips(source: Path | str, out: Path | str, *, report: Report = log.i
     These clips all belong to the official train split, so `clip_split` gives them a split of their own.
     """
     source, out = Path(source), Path(out)
-    packed = find_file(source, "clip-features.npz", "msrvtt")
-    if packed is None:
-        raise UserError(f"no clip-features.npz in {source}: put it beside the annotations")
+    specification = clip_specification(source)
     official = read(source)
-    shapes: dict[str, tuple[int | None, ...]] = {"ids": (None,), "audio_length": (None,)}
-    for name, (steps, width) in CLIP_SHAPES.items():
-        shapes |= {name: (None, steps, width), f"{name}_scale": (width,)}
-    arrays = read_arrays(packed, shapes)
-    specification = _clip_specification(sha256(packed))
     store = FeatureStore(out / "features")
     videos = []
-    for row, id in enumerate(map(str, arrays["ids"])):
+    for id, clip, absent in clip_features(source):
         video = official[id]
         videos.append(Video(id, clip_split(id), video.captions, video.category, video.attributes))
         if id in store and store.header(id).specification == specification:
             continue
-        lengths = {"image": 20, "motion": 20, "audio": int(arrays["audio_length"][row])}
-        clip = {
-            name: _restored(arrays[name][row, :steps], arrays[f"{name}_scale"])
-            for name, steps in lengths.items()
-            if steps
-        }
-        absent = {} if lengths["audio"] else {"audio": "the clip has no sound"}
         duration = video.attributes["end"] - video.attributes["start"]
         store.write(id, clip, specification=specification, absent=absent, duration=duration)
     videos.sort(key=lambda video: _number(video.id))
@@ -124,12 +111,41 @@ def clip_split(id: str) -> str:
     return {0: "test", 1: "validation"}.get(remainder, "train")
 
 
-def _restored(quantised: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def clip_features(source: Path) -> Iterator[tuple[str, dict[str, np.ndarray], dict[str, str]]]:
+    """Of each clip in `clip-features.npz`: its id, the features of its modalities and why others are absent."""
+    shapes: dict[str, tuple[int | None, ...]] = {"ids": (None,), "audio_length": (None,)}
+    for name, (steps, width) in CLIP_SHAPES.items():
+        shapes |= {name: (None, steps, width), f"{name}_scale": (width,)}
+    arrays = read_arrays(_packed_clips(source), shapes)
+    for row, id in enumerate(map(str, arrays["ids"])):
+        lengths = {"image": 20, "motion": 20, "audio": int(arrays["audio_length"][row])}
+        clip = {
+            name: restored(arrays[name][row, :steps], arrays[f"{name}_scale"])
+            for name, steps in lengths.items()
+            if steps
+        }
+        yield id, clip, {} if lengths["audio"] else {"audio": "the clip has no sound"}
+
+
+def _packed_clips(source: Path) -> Path:
+    packed = find_file(source, "clip-features.npz", "msrvtt")
+    if packed is None:
+        raise UserError(f"no clip-features.npz in {source}: put it beside the annotations")
+    return packed
+
+
+def restored(quantised: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The features that were quantised: x = scale · (q/255)²."""
     return scale * np.square(quantised.astype(np.float32) / 255)  # [T, width]
 
 
-def _clip_specification(digest: str) -> dict[str, Any]:
-    made = {"weights": None, "sampling": "default", "file": "clip-features.npz", "sha256": digest}
+def clip_specification(source: Path) -> dict[str, Any]:
+    made = {
+        "weights": None,
+        "sampling": "default",
+        "file": "clip-features.npz",
+        "sha256": sha256(_packed_clips(source)),
+    }
     backbones = {"image": "efficientnet-lite2", "motion": "i3d-kinetics-400", "audio": "soundnet-8"}
     return {
         name: {"backbone": backbones[name], "steps": steps, "width": width, **made}
@@ -159,7 +175,7 @@ def _categories(source: Path) -> tuple[str, ...]:
     return tuple(names[number] for number in sorted(names))
 
 
-def _link(given: Path, own: Path) -> None:
+def link(given: Path, own: Path) -> None:
     """The same file under another name; a copy where the file system has no links."""
     if own.exists() and own.samefile(given):
         return
