@@ -215,3 +215,13 @@ def test_nothing_else_is_random() -> None:
     assert torch.equal(model.encode(features, RAGGED).keys["image"], model.encode(features, RAGGED).keys["image"])
     assert not torch.equal(model(features, RAGGED, words), model(features, RAGGED, words))
     assert torch.equal(model.eval()(features, RAGGED, words), model(features, RAGGED, words))
+
+
+@pytest.mark.parametrize("given", [RAGGED, HOLES, {}], ids=["ragged", "missing", "full"])
+def test_chosen_places_without_a_look_at_the_host_are_those_of_the_whole(given: Lengths) -> None:
+    model, features, words = captioner(), videos(), captions(rows=3, words=4)
+    whole = model(features, given, words).flatten(1, 2)  # [B, R·L, V]
+    places = torch.stack([torch.randperm(12)[:5] for _ in range(3)])
+    lengths = {m: given.get(m, torch.full((3,), x.shape[1])) for m, x in features.items()}
+    chosen = model.forward_at(features, lengths, frozenset(given), words, places)
+    torch.testing.assert_close(chosen, whole.gather(1, places[..., None].expand(-1, -1, whole.shape[2])))

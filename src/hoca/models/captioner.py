@@ -15,6 +15,7 @@ from hoca.models.config import Config, Group
 from hoca.models.decoder import Decoder, State
 from hoca.models.encoder import Encoder, step_mask
 from hoca.models.fusion import fusion
+from hoca.models.lanes import Lanes
 from hoca.models.merging import Merge
 from hoca.models.output import Output
 from hoca.models.start import Start
@@ -90,16 +91,44 @@ class Captioner(nn.Module):
 
     def decode(self, memory: Memory, words: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """words [B, R, L] → logits [B, R, L, V] and the state [B, R, H] from which the next words go on."""
-        hidden, state = self.decoder(words, self._state(memory, words) if state is None else state)
+        hidden, state = self.decoder(words, self._state(memory.start, words) if state is None else state)
+        return self._predict(memory, hidden.flatten(1, 2)).unflatten(1, words.shape[1:]), state
+
+    def forward_at(
+        self,
+        features: Mapping[str, Tensor],
+        lengths: Mapping[str, Tensor],
+        ragged: frozenset[str],
+        words: Tensor,
+        places: Tensor,
+        category: Tensor | None = None,
+    ) -> Tensor:
+        """`forward` at some places [B, Q] of each video's R·L words alone: logits [B, Q, V].
+
+        No value is looked at on the host, so that a GPU can run this from a captured graph: lengths[m] [B] are where
+        the model is, `ragged` names the modalities with lengths that may be shorter than their features, and every
+        video has a modality. The encoders and the decoder run side by side.
+        """
+        lanes = Lanes(words.device)
+        masks = {m: step_mask(lengths[m], x.shape[1], x.device) for m, x in features.items()}
+        encoded, keys = {}, {}
+        for modality, x in features.items():
+            with lanes.beside():
+                encoded[modality] = self.encoder.encode_masked(
+                    modality, x, masks[modality] if modality in ragged else None
+                )
+                keys |= self.attention.project({modality: encoded[modality]})
+        start = self.start(category, next(iter(features.values())))
+        hidden, _ = self.decoder(words, self._state(start, words))
         queries = hidden.flatten(1, 2)  # [B, R·L, H]
-        contexts, shares, _ = self._attend(memory, queries)
-        weighted = {m: share[..., None] * contexts[m] for m, share in shares.items()}
-        logits = self.output(queries, weighted, self.decoder.embedding.weight)
-        return logits.unflatten(1, words.shape[1:]), state
+        queries = queries.gather(1, places[..., None].expand(-1, -1, queries.shape[2]))  # [B, Q, H]
+        lanes.join([*encoded.values(), *keys.values()])
+        present = {m: mask[:, 0] for m, mask in masks.items()}
+        return self._predict(Memory(encoded, keys, masks, ragged, present, start), queries)
 
     def look(self, memory: Memory, words: Tensor) -> Attention:
         """What was attended to when predicting the word after each of `words` [B, R, L]."""
-        hidden, _ = self.decoder(words, self._state(memory, words))
+        hidden, _ = self.decoder(words, self._state(memory.start, words))
         _, shares, (groups, merged) = self._attend(memory, hidden.flatten(1, 2))
         captions = words.shape[1:]
         return Attention(
@@ -107,6 +136,12 @@ class Captioner(nn.Module):
             merged={m: a.unflatten(1, captions) for m, a in merged.items()},
             modalities={m: b.unflatten(1, captions) for m, b in shares.items()},
         )
+
+    def _predict(self, memory: Memory, queries: Tensor) -> Tensor:
+        """queries [B, Q, H] → logits [B, Q, V]."""
+        contexts, shares, _ = self._attend(memory, queries)
+        weighted = {m: share[..., None] * contexts[m] for m, share in shares.items()}
+        return self.output(queries, weighted, self.decoder.embedding.weight)
 
     def _attend(
         self, memory: Memory, queries: Tensor
@@ -125,8 +160,8 @@ class Captioner(nn.Module):
         beta = self.fusion(queries, stacked, present)  # [B, Q, N]
         return contexts, dict(zip(contexts, beta.unbind(-1), strict=True)), (groups, merged)
 
-    def _state(self, memory: Memory, words: Tensor) -> State:
-        h, c = (part[:, None].expand(-1, words.shape[1], -1) for part in memory.start)
+    def _state(self, start: State, words: Tensor) -> State:
+        h, c = (part[:, None].expand(-1, words.shape[1], -1) for part in start)
         return h, c
 
     def _given(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hoca.models.config import Config
+from hoca.models.recurrence import run_lstm
 
 State = tuple[Tensor, Tensor]  # h and c, each [B, R, H]
 
@@ -21,8 +22,11 @@ class Decoder(nn.Module):
         """words [B, R, L] → h [B, R, L, H] with dropout, and the state after the last word: one LSTM call for all."""
         captions = words.shape[:2]
         embedded = self.dropout(self.embedding(words)).flatten(0, 1)  # [B·R, L, E]
-        start = tuple(part.flatten(0, 1)[None].contiguous() for part in state)  # each [1, B·R, H]
-        hidden, end = self.lstm(embedded, start)  # eq. 1
+        h, c = (part.flatten(0, 1)[None].contiguous() for part in state)  # each [1, B·R, H]
+        if embedded.is_cuda and torch.is_autocast_enabled("cuda"):
+            hidden, end = run_lstm(self.lstm, embedded, (h, c))
+        else:
+            hidden, end = self.lstm(embedded, (h, c))  # eq. 1
         h, c = (part[0].unflatten(0, captions) for part in end)
         return self.dropout(hidden).unflatten(0, captions), (h, c)
 

@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hoca.errors import UserError
 from hoca.models.config import Config
+from hoca.models.recurrence import run_lstm
 
 
 class Encoder(nn.Module):
@@ -32,7 +33,17 @@ class Encoder(nn.Module):
         """features[m] [B, T_m, D_m], lengths[m] [B] on the CPU → encodings [B, T_m, 2H], zero at padded steps."""
         return {modality: self._encode(modality, x, lengths[modality]) for modality, x in features.items()}
 
-    def _encode(self, modality: str, features: Tensor, length: Tensor) -> Tensor:
+    def encode_masked(self, modality: str, features: Tensor, real: Tensor | None) -> Tensor:
+        """The same for one modality, with real [B, T] (None: every step is) in place of lengths that packing reads."""
+        self._check(modality, features)
+        lstm, prepare = self.lstms[modality], nn.Sequential(self.norms[modality], self.dropout)
+        if real is None:
+            return self.dropout(run_lstm(lstm, prepare(features))[0])
+        padded = ~real[..., None]  # [B, T, 1]
+        encoded, _ = run_lstm(lstm, prepare(features.masked_fill(padded, 0.0)), real=real)
+        return self.dropout(encoded.masked_fill(padded, 0.0))
+
+    def _check(self, modality: str, features: Tensor) -> None:
         steps, width = features.shape[1:]
         if width != self.widths[modality]:
             raise UserError(f"{modality} features have width {width}, the model was made for {self.widths[modality]}")
@@ -41,6 +52,10 @@ class Encoder(nn.Module):
                 f"{modality} features have {steps} steps, the model takes at most {self.max_steps[modality]}: "
                 f"sample fewer, or train with a larger max_steps"
             )
+
+    def _encode(self, modality: str, features: Tensor, length: Tensor) -> Tensor:
+        self._check(modality, features)
+        steps = features.shape[1]
         lstm, prepare = self.lstms[modality], nn.Sequential(self.norms[modality], self.dropout)
         if bool((length == steps).all()):
             encoded, _ = lstm(prepare(features))  # [B, T, 2H]

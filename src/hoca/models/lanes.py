@@ -1,0 +1,44 @@
+"""Work that does not depend on each other, side by side on a GPU; one after the other elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+_streams: dict[torch.device, list[torch.cuda.Stream]] = {}
+
+
+class Lanes:
+    """Streams that begin where the current one stands and are joined by it again; autograd goes back the same way."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.used = 0
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """The next lane, beside the current stream and the lanes before."""
+        if self.device.type != "cuda":
+            yield
+            return
+        streams = _streams.setdefault(self.device, [])
+        if self.used == len(streams):
+            streams.append(torch.cuda.Stream(self.device))
+        stream = streams[self.used]
+        self.used += 1
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
+            yield
+
+    def join(self, results: Iterable[Tensor]) -> None:
+        """From here on, the current stream may use what the lanes have made."""
+        if self.device.type != "cuda":
+            return
+        current = torch.cuda.current_stream(self.device)
+        for stream in _streams.get(self.device, [])[: self.used]:
+            current.wait_stream(stream)
+        for tensor in results:
+            tensor.record_stream(current)

@@ -1,0 +1,59 @@
+"""LSTMs over padded steps whose lengths no host looks at, so that a GPU can run them from a captured graph.
+
+Packing needs the lengths on the host. Here a padded step closes the input gate instead: its cell then stays zero until
+the first real step of the backward direction, which therefore starts as it does in a packed sequence; in the forward
+direction padding comes last and touches nothing real. Outputs and gradients are those of packing.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+CLOSED = -1e4  # added to the input gate: its sigmoid is then exactly zero in every floating type
+MARKS = 8  # columns that tell of padding: one would do, eight keep the matrices aligned for tensor cores
+
+
+def run_lstm(
+    lstm: nn.LSTM, features: Tensor, start: tuple[Tensor, Tensor] | None = None, real: Tensor | None = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """One layer over features [B, T, D], in autocast's type where it is on: outputs [B, T, directions · H], last state.
+
+    real: [B, T] bool; outputs at steps that are not real are meaningless. start: each [directions, B, H].
+    """
+    device = features.device.type
+    cast = torch.is_autocast_enabled(device) and features.dtype != torch.float64
+    dtype = torch.get_autocast_dtype(device) if cast else features.dtype
+    if real is not None:
+        marks = (~real)[..., None] & (torch.arange(MARKS, device=features.device) == 0)  # [B, T, MARKS]
+        features = torch.cat([features, marks.to(features.dtype)], dim=-1)
+    directions = 2 if lstm.bidirectional else 1
+    if start is None:
+        zeros = features.new_zeros(directions, features.shape[0], lstm.hidden_size)
+        start = zeros, zeros
+    with torch.autocast(device, enabled=False):  # it would run cuDNN's LSTM in float16 whatever type was asked for
+        weights = _weights(lstm, marked=real is not None, dtype=dtype)
+        h, c = (part.to(dtype) for part in start)
+        output, h, c = torch.lstm(
+            features.to(dtype), (h, c), weights, True, 1, 0.0, torch.is_grad_enabled(), lstm.bidirectional, True
+        )
+    return output, (h, c)
+
+
+def _weights(lstm: nn.LSTM, *, marked: bool, dtype: torch.dtype) -> list[Tensor]:
+    """The layer's parameters in `dtype`, as parts of one piece of memory in cuDNN's order: matrices, then biases."""
+    endings = ("l0", "l0_reverse") if lstm.bidirectional else ("l0",)
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    named = {(kind, ending): getattr(lstm, f"{kind}_{ending}") for ending in endings for kind in kinds}
+    if marked:
+        for ending in endings:
+            gates = torch.arange(4 * lstm.hidden_size, device=lstm.weight_ih_l0.device)[:, None]  # i, f, g, o
+            columns = torch.arange(MARKS, device=gates.device)
+            close = (gates < lstm.hidden_size) & (columns == 0)  # [4H, MARKS]
+            weight = named["weight_ih", ending]
+            named["weight_ih", ending] = torch.cat([weight, CLOSED * close.to(weight.dtype)], dim=1)
+    order = [(kind, ending) for part in (kinds[:2], kinds[2:]) for ending in endings for kind in part]
+    flat = torch.cat([named[key].flatten() for key in order]).to(dtype)
+    parts = flat.split([named[key].numel() for key in order])
+    views = {key: part.view_as(named[key]) for key, part in zip(order, parts, strict=True)}
+    return [views[kind, ending] for ending in endings for kind in kinds]
