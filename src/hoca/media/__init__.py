@@ -1,7 +1,22 @@
 """Decoding and writing of video files. PyAV is imported when a file is read or written, not before."""
 
 from hoca.media.clip import Clip
+from hoca.media.decode import decode
 from hoca.media.read import read
+from hoca.media.request import AtTimes, Decoded, Failure, First, Limits, Pictures, Request, Spread
 from hoca.media.write import write
 
-__all__ = ["Clip", "read", "write"]
+__all__ = [
+    "AtTimes",
+    "Clip",
+    "Decoded",
+    "Failure",
+    "First",
+    "Limits",
+    "Pictures",
+    "Request",
+    "Spread",
+    "decode",
+    "read",
+    "write",
+]

@@ -1,0 +1,78 @@
+"""Decoded frames as upright RGB arrays of a wanted size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Converter:
+    """Frames as uint8 RGB [height, width, 3], all of one size: that of the first frame if none is given.
+
+    libswscale converts and scales in one step. Its defaults halve the chroma's width and round down (on real clips
+    about one level too dark on average); with these flags it agrees with converting to RGB first and scaling then,
+    at half the time. Both filters widen with the scale, so that shrinking does not alias.
+    """
+
+    def __init__(self, size: tuple[int, int] | None = None, filter: str = "bicubic") -> None:
+        from av.video.reformatter import Interpolation, VideoReformatter
+
+        self.scaler = VideoReformatter()  # one for all frames: a new one each time costs more than the decoding
+        kernel = {"bicubic": Interpolation.BICUBIC, "area": Interpolation.AREA}[filter]
+        self.flags = kernel | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT | Interpolation.FULL_CHR_H_INP
+        self.size = size
+
+    def __call__(self, frame: Any) -> np.ndarray:
+        turn = Turn(frame)
+        if self.size is None:
+            self.size = (frame.width, frame.height) if turn.transposes else (frame.height, frame.width)
+        height, width = self.size[::-1] if turn.transposes else self.size
+        if any(component.is_alpha for component in frame.format.components):
+            picture = _on_black(self._scaled(frame, height, width, "rgba"))
+        else:
+            picture = self._scaled(frame, height, width, "rgb24")
+        return np.ascontiguousarray(turn(picture))
+
+    def _scaled(self, frame: Any, height: int, width: int, format: str) -> np.ndarray:
+        import av
+        from av.video.reformatter import Colorspace
+
+        wanted: dict[str, Any] = {
+            "height": height,
+            "width": width,
+            "format": format,
+            "interpolation": self.flags,
+            "threads": 1,
+        }
+        try:
+            scaled = self.scaler.reformat(frame, **wanted)
+        except (av.FFmpegError, OSError, ValueError):
+            # The file names a colour matrix that libswscale does not know: take the usual one.
+            usual = Colorspace.ITU601
+            scaled = self.scaler.reformat(frame, **wanted, src_colorspace=usual, dst_colorspace=usual)
+        return scaled.to_ndarray()
+
+
+class Turn:
+    """The quarter turn or mirroring that the file's display matrix asks for."""
+
+    def __init__(self, frame: Any) -> None:
+        matrix = frame.side_data.get("DISPLAYMATRIX")
+        # x' = a·x + c·y, y' = b·x + d·y; the matrix is a, b, ·, c, d, · …
+        a, b, _, c, d = np.frombuffer(bytes(matrix), np.int32)[:5].tolist() if matrix is not None else (1, 0, 0, 0, 1)
+        self.transposes = abs(b) > abs(a)
+        self.mirrors, self.flips = (c < 0, b < 0) if self.transposes else (a < 0, d < 0)
+
+    def __call__(self, picture: np.ndarray) -> np.ndarray:
+        if self.transposes:
+            picture = picture.transpose(1, 0, 2)
+        if self.mirrors:
+            picture = picture[:, ::-1]
+        return picture[::-1] if self.flips else picture
+
+
+def _on_black(picture: np.ndarray) -> np.ndarray:
+    """[height, width, 4] → [height, width, 3]: what is transparent is black."""
+    colour, alpha = picture[..., :3].astype(np.uint16), picture[..., 3:].astype(np.uint16)
+    return ((colour * alpha + 127) // 255).astype(np.uint8)

@@ -1,0 +1,165 @@
+"""Decode a local file: wanted pictures and mono sound, in one pass where that is cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hoca.errors import UserError
+from hoca.media import seek
+from hoca.media.gather import Gatherer, numbers
+from hoca.media.request import Decoded, Limits, Request
+from hoca.media.sound import Sound
+from hoca.media.source import opened, reason, shown
+from hoca.media.streams import Watch, frames, picture_stream, sound_stream
+from hoca.media.survey import Survey, survey
+
+ATTEMPTS = 3  # a file whose packets promise other frames than they hold is decoded again, knowing better
+
+
+@dataclass
+class _Seen:
+    """What passes over the file have brought so far."""
+
+    times: list[float] = field(default_factory=list)  # of all frames, from the first one
+    start: float | None = None  # presentation time of the first frame
+    interval: float = 0.0  # how long the last frame stays
+    sound: Sound | None = None
+    complaint: str = ""  # the decoder's first
+    sound_complaint: str = ""
+
+
+def decode(request: Request, limits: Limits | None = None, threads: int = 0) -> Decoded:
+    """What `request` asks of its file, decoded in this process with so many threads (0: as many as are useful)."""
+    watch = Watch.start(request.path, limits or Limits())
+    try:
+        return _decode(request, watch, threads)
+    except MemoryError:
+        raise watch.refuse(f"needs more memory than the limit of {watch.limits.memory} bytes") from None
+
+
+def _decode(request: Request, watch: Watch, threads: int) -> Decoded:
+    absent: dict[str, str] = {}
+    seen = _Seen()
+    ahead = Survey()
+    with opened(request.path, watch.limits) as container:
+        picture = picture_stream(container, watch, threads) if request.pictures else None
+        has_sound = bool(request.rate) and sound_stream(container) is not None
+        if picture is not None:
+            ahead = survey(container, picture, watch)
+        if request.rate and not has_sound:
+            absent["sound"] = "there is no sound in the file"
+    gatherer = None
+    if ahead.count:
+        gatherer = _by_seeking(request, ahead, seen, watch, threads) or _by_streaming(
+            request, ahead.times, seen, watch, threads
+        )
+    if has_sound and seen.sound is None:
+        _stream(request, None, seen, watch, threads)
+    if request.pictures and gatherer is None:
+        why = "there is no picture in the file" if picture is None else "no picture can be decoded"
+        absent["picture"] = why + (f" ({seen.complaint})" if picture is not None and seen.complaint else "")
+    waveform = seen.sound.waveform(seen.start) if seen.sound else None
+    if has_sound and waveform is None:
+        absent["sound"] = "the sound cannot be decoded" + (f" ({seen.sound_complaint})" * bool(seen.sound_complaint))
+    if gatherer is None and waveform is None:
+        raise UserError(f"{shown(request.path)}: {'; '.join(absent.values()) or 'nothing was asked for'}")
+    return _result(request, gatherer, seen, waveform, absent)
+
+
+def _by_seeking(request: Request, ahead: Survey, seen: _Seen, watch: Watch, threads: int) -> Gatherer | None:
+    wanted = numbers(request.pictures, ahead.times)
+    plan = seek.jumps(ahead, {number for chosen in wanted.values() for number in chosen})
+    if plan is None:
+        return None
+    import av
+
+    gatherer = Gatherer(request.pictures, wanted, watch)
+    with opened(request.path, watch.limits) as container:
+        stream: Any = picture_stream(container, watch, threads)
+        try:
+            seek.take(container, stream, ahead, plan, gatherer, watch)
+        except MemoryError:
+            raise
+        except (seek.Elsewhere, av.FFmpegError, OSError):
+            return None
+        seen.start = float(ahead.stamps[0] * stream.time_base)
+    seen.times = ahead.times
+    seen.interval = ahead.times[-1] - ahead.times[-2]
+    return gatherer
+
+
+def _by_streaming(request: Request, times: Sequence[float], seen: _Seen, watch: Watch, threads: int) -> Gatherer | None:
+    for _ in range(ATTEMPTS):
+        gatherer = Gatherer(request.pictures, numbers(request.pictures, times), watch)
+        _stream(request, gatherer, seen, watch, threads)
+        if not seen.times:
+            return None
+        times = seen.times
+        if numbers(request.pictures, times) == gatherer.wanted:
+            return gatherer
+    raise watch.refuse("gives other frames each time it is decoded: is the file whole?")
+
+
+def _stream(request: Request, gatherer: Gatherer | None, seen: _Seen, watch: Watch, threads: int) -> None:
+    """One pass over the file: all its pictures go to the gatherer, and its sound is taken if it has not been yet."""
+    import av
+
+    with opened(request.path, watch.limits) as container:
+        picture = picture_stream(container, watch, threads) if gatherer is not None else None
+        sound = None
+        if request.rate and seen.sound is None and (voice := sound_stream(container)) is not None:
+            most = watch.limits.seconds if request.sound_seconds is None else request.sound_seconds
+            sound = seen.sound = Sound(request.rate, min(most, watch.limits.seconds))
+        if picture is not None:
+            seen.times, seen.start = [], None
+            tick = float(1 / (picture.average_rate or 25))
+        streams = [picture] if picture is not None else []
+        for frame in frames(container, [*streams, voice] if sound else streams, watch):
+            if isinstance(frame, str):
+                seen.complaint = seen.complaint or frame
+            elif isinstance(frame, av.AudioFrame):
+                if sound is None or sound.full:
+                    if picture is None:
+                        break
+                    continue
+                try:
+                    sound.add(frame)
+                except (av.FFmpegError, OSError, ValueError) as error:
+                    seen.sound_complaint = seen.sound_complaint or reason(error)
+            elif gatherer is not None:
+                _add(frame, gatherer, seen, watch, tick)
+
+
+def _add(frame: Any, gatherer: Gatherer, seen: _Seen, watch: Watch, tick: float) -> None:
+    if seen.start is None:
+        seen.start = 0.0 if frame.time is None else float(frame.time)
+    last = seen.times[-1] if seen.times else -tick
+    at = last + tick if frame.time is None else float(frame.time) - seen.start
+    seen.interval = float((frame.duration or 0) * (frame.time_base or 0)) or (at - last if seen.times else tick)
+    gatherer.add(len(seen.times), frame)
+    seen.times.append(at)
+    watch.count(len(seen.times))
+
+
+def _result(
+    request: Request, gatherer: Gatherer | None, seen: _Seen, waveform: np.ndarray | None, absent: dict[str, str]
+) -> Decoded:
+    times = np.array(seen.times, np.float64)
+    rate = request.rate or 0
+    return Decoded(
+        pictures=gatherer.arrays if gatherer else {},
+        times={name: times[chosen] for name, chosen in gatherer.wanted.items()} if gatherer else {},
+        frames=len(seen.times) if gatherer else 0,
+        duration=max(
+            float(times[-1]) + max(seen.interval, 0.0) if gatherer else 0.0,
+            len(waveform) / rate if waveform is not None else 0.0,
+        ),
+        waveform=waveform,
+        rate=rate,
+        absent=absent,
+        damage=seen.complaint or seen.sound_complaint,
+    )

@@ -1,0 +1,78 @@
+"""Audio frames of any format gathered into one mono waveform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Sound:
+    """The mean of the channels, float32, at `rate` samples a second, at most `seconds` of it."""
+
+    def __init__(self, rate: int, seconds: float) -> None:
+        self.rate = rate
+        self.most = int(seconds * rate)
+        self.pieces: list[np.ndarray] = []
+        self.samples = 0
+        self.start: float | None = None  # presentation time of the first sample
+        self.source: tuple[Any, ...] = ()
+        self.plane: Any = None  # to float32, one plane per channel
+        self.resampler: Any = None
+
+    def add(self, frame: Any) -> None:
+        if self.start is None:
+            self.start = float(frame.time or 0.0)
+        source = (frame.format.name, frame.layout.name, frame.sample_rate)
+        if source != self.source:  # a stream may change its format on the way
+            self._finish()
+            self._prepare(frame)
+            self.source = source
+        frame.pts = None
+        for planar in self.plane.resample(frame):
+            self._resample(planar.to_ndarray(), frame.sample_rate)
+
+    @property
+    def full(self) -> bool:
+        spare = 10 * self.rate  # what comes before the first picture is cut in the end
+        return self.samples >= self.most + spare
+
+    def waveform(self, picture_start: float | None) -> np.ndarray | None:
+        """Sound from the first picture on: what is earlier is cut, a later start is filled with silence."""
+        if self.start is None:
+            return None
+        self._finish()
+        samples = np.concatenate(self.pieces) if self.pieces else np.zeros(0, np.float32)
+        lead = 0 if picture_start is None else round((self.start - picture_start) * self.rate)
+        if abs(lead) >= max(self.most, 1):  # such a clock is wrong
+            lead = 0
+        samples = np.pad(samples, (lead, 0)) if lead > 0 else samples[-lead:]
+        return np.nan_to_num(samples[: self.most], copy=False)
+
+    def _prepare(self, frame: Any) -> None:
+        import av
+
+        self.plane = av.AudioResampler(format="fltp", layout=frame.layout, rate=frame.sample_rate)
+        self.resampler = av.AudioResampler(format="fltp", layout="mono", rate=self.rate)
+
+    def _resample(self, channels: np.ndarray, rate: int) -> None:
+        import av
+
+        mono = channels.mean(axis=0, dtype=np.float32, keepdims=True)  # [1, samples]
+        piece = av.AudioFrame.from_ndarray(np.ascontiguousarray(mono), format="fltp", layout="mono")
+        piece.sample_rate = rate
+        self._take(self.resampler.resample(piece))
+
+    def _finish(self) -> None:
+        if self.plane is None:
+            return
+        for planar in self.plane.resample(None):
+            self._resample(planar.to_ndarray(), planar.sample_rate)
+        self._take(self.resampler.resample(None))
+        self.plane = self.resampler = None
+        self.source = ()
+
+    def _take(self, pieces: list[Any]) -> None:
+        for piece in pieces:
+            self.pieces.append(piece.to_ndarray()[0].astype(np.float32))
+            self.samples += len(self.pieces[-1])
