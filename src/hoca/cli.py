@@ -41,8 +41,8 @@ def main() -> None:
     """Run a command; a mistake of the user's ends in one line and exit code 2, Ctrl-C in one line and 130."""
     code = _run()
     if code == INTERRUPTED:
-        training = sys.argv[1:2] == ["train"]
-        say("hoca: interrupted" + ("; the same command with --resume goes on" if training else ""))
+        hints = {"train": "; the same command with --resume goes on", "extract": "; the same command goes on"}
+        say("hoca: interrupted" + hints.get(sys.argv[1] if len(sys.argv) > 1 else "", ""))
     sys.exit(code)
 
 
@@ -117,6 +117,53 @@ def explain(
     found = load(model).caption(video)
     attention_figure(found.words, found.attention, figure)
     print(found.text)
+
+
+class Sampling(StrEnum):
+    default = "default"
+    paper = "paper"
+
+
+class Engine(StrEnum):
+    local = "local"
+    ray = "ray"
+
+
+@app.command()
+def extract(
+    videos: Annotated[list[Path], typer.Argument(help="Video files, folders of them, or patterns in quotes.")],
+    out: Annotated[Path, typer.Option(help="The feature store: a folder, one file per video.")],
+    image: Annotated[
+        str, typer.Option(help="Backbone for pictures: NAME, NAME=FILE, hf:FOLDER or none.")
+    ] = "efficientnet-lite2",
+    motion: Annotated[str, typer.Option(help="Backbone for motion.")] = "i3d-kinetics-400",
+    audio: Annotated[str, typer.Option(help="Backbone for sound.")] = "soundnet-8",
+    sampling: Annotated[Sampling, typer.Option(help="Which moments are looked at.")] = Sampling.default,
+    engine: Annotated[Engine, typer.Option(help="This machine, or a Ray cluster.")] = Engine.local,
+    workers: Annotated[int | None, typer.Option(min=1, help="local: decoding processes; ray: model processes.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Videos that go through a network together.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto, float32 or bf16.")] = "auto",
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="What one file may cost: bytes, seconds, pixels, frames, decode_seconds, memory. May be repeated.",
+        ),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="A CSV of each video; STORE/extraction.csv by default.")] = None,
+) -> None:
+    """Make features of videos; what is done already is skipped. Exit code 1 if any video failed."""
+    from hoca import media
+    from hoca.features import FeatureStore, specify
+    from hoca.features.engines import Settings, extract_all
+
+    specification = specify(image=image, motion=motion, audio=audio, sampling=sampling.value)
+    limits = make(media.Limits, (COMMAND_LINE, read_arguments(limit or ())))
+    settings = Settings(device, precision, workers, batch, limits)
+    summary = extract_all(videos, FeatureStore(out), specification, settings, engine=engine.value, report=report)
+    if summary.failed:
+        raise typer.Exit(1)
 
 
 @app.command()
