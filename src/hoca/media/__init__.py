@@ -2,6 +2,7 @@
 
 from hoca.media.clip import Clip
 from hoca.media.decode import decode
+from hoca.media.pool import Decoders
 from hoca.media.read import read
 from hoca.media.request import AtTimes, Decoded, Failure, First, Limits, Pictures, Request, Spread
 from hoca.media.write import write
@@ -10,6 +11,7 @@ __all__ = [
     "AtTimes",
     "Clip",
     "Decoded",
+    "Decoders",
     "Failure",
     "First",
     "Limits",

@@ -1,0 +1,74 @@
+"""A process that decodes one file after the other for another process, within limits. It never imports torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+import signal
+import socket
+import threading
+import time
+
+from hoca.errors import UserError
+from hoca.media.decode import decode
+from hoca.media.request import Limits, Request
+from hoca.media.source import reason, shown
+from hoca.media.transport import receive, send_decoded, send_failure
+
+OUT_OF_MEMORY = 3  # exit status of a worker that gave its memory back by ending
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Serve requests that come over the socket until it is closed."""
+    connection = socket.socket(fileno=descriptor)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    limits, threads = pickle.loads(receive(connection)[0])
+    _limit(limits)
+    while True:
+        try:
+            message, _ = receive(connection)
+        except (EOFError, OSError):
+            return
+        # Decoding stops by itself after a frame that comes too late. The default action of this signal ends the
+        # process, even in the middle of a decoder's loop.
+        signal.setitimer(signal.ITIMER_REAL, limits.decode_seconds + 1)
+        _serve(connection, message, limits, threads)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _serve(connection: socket.socket, message: bytes, limits: Limits, threads: int) -> None:
+    try:
+        request: Request = pickle.loads(message)
+    except Exception as error:
+        send_failure(connection, f"a worker process cannot import what picks or transforms frames ({reason(error)})")
+        return
+    try:
+        send_decoded(connection, decode(request, limits, threads))
+    except UserError as error:
+        send_failure(connection, str(error))
+        if isinstance(error.__context__, MemoryError):
+            os._exit(OUT_OF_MEMORY)
+    except MemoryError:
+        send_failure(connection, f"{shown(request.path)} needs more memory than the limit of {limits.memory} bytes")
+        os._exit(OUT_OF_MEMORY)
+    except Exception as error:
+        send_failure(connection, f"{shown(request.path)}: {type(error).__name__}: {reason(error)}")
+
+
+def _limit(limits: Limits) -> None:
+    import av  # noqa: F401  what every request needs is loaded before the memory is limited
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, ValueError):  # there are systems that have no such limit
+        with open("/proc/self/statm") as file:
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + limits.memory, taken + limits.memory))
+
+
+def _end_with(parent: int) -> None:
+    """A worker whose parent was killed has nobody to answer to."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
