@@ -1,0 +1,197 @@
+"""How fast videos become features: seconds of video per second, decoding apart from the networks.
+
+Rows, for each sampling: every backbone alone and all of them, `decode` in one process and `network` on the device; then
+`pipeline`, all of it overlapped by the local engine with everything loaded; and `command`, one clip by `hoca extract`
+in a process of its own, start-up included, once the weights are in the cache.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from hoca import media
+from hoca.bench import Row, conditions, measure, write_rows
+from hoca.errors import UserError
+from hoca.features import FeatureStore, specify
+from hoca.features.engines import Settings, find
+from hoca.features.engines.local import BATCH_ON_GPU, Worker
+from hoca.features.engines.videos import Video
+from hoca.features.extractor import Extractor
+from hoca.progress import say
+
+KEYS = ("sampling", "modality", "backbone", "precision", "part", "processes", "batch", "clips")
+LEAST_COSINE = 0.98  # against one clip at a time in float32; bf16 networks come to 0.99 and above
+
+
+@dataclass(frozen=True)
+class Options:
+    videos: str | None = None  # a file, folder or pattern; a clip of 15 s is made otherwise
+    image: str = "efficientnet-lite2"
+    motion: str = "i3d-kinetics-400"
+    audio: str = "soundnet-8"
+    sampling: Literal["default", "paper", "both"] = "default"
+    precision: str = "auto"
+    processes: int | None = None  # that decode
+    batch: int | None = None  # clips through a network together
+    seconds: float = 10.0  # to spend on each measurement of a network, at most, after the first three calls
+    command: bool = True
+
+
+def run(options: Options, *, device: torch.device, out: Path) -> None:
+    with _clips(options.videos) as videos:
+        samplings = ("default", "paper") if options.sampling == "both" else (options.sampling,)
+        rows = [row for sampling in samplings for row in _rows(options, sampling, videos, device)]
+    write_rows(out, rows, KEYS)
+    say(f"{out}: {len(rows)} rows")
+
+
+def _rows(options: Options, sampling: str, videos: list[Video], device: torch.device) -> Iterator[Row]:
+    chosen = {"image": options.image, "motion": options.motion, "audio": options.audio}
+    batch = options.batch or (BATCH_ON_GPU if device.type == "cuda" else 1)
+    common = {**conditions(device), "sampling": sampling}
+    whole = specify(**chosen, sampling=sampling)
+    together = videos[:batch]
+    for name in [*whole, "all"]:
+        specification = whole if name == "all" else {name: whole[name]}
+        extractor = Extractor(specification, device=str(device), precision=options.precision)
+        begun = time.perf_counter()
+        decoded = [media.decode(extractor.request(video.path)) for video in together]
+        decoding = time.perf_counter() - begun
+        seconds = sum(clip.duration for clip in decoded)
+        calls = 20 if device.type == "cuda" else 3
+        timing = measure(
+            lambda e=extractor, d=decoded: e.features(d), device, calls=calls, warmup=1, at_most=options.seconds
+        )
+        cosine = _agreement(specification, extractor, decoded, device)
+        about = common | {"modality": name, "backbone": "+".join(made["backbone"] for made in specification.values())}
+        yield _row(about, "decode", "", 1, 1, len(decoded), seconds, decoding)
+        yield _row(about, "network", _precision(extractor), "", batch, len(decoded), seconds, timing.median, cosine)
+    about = common | {"modality": "all", "backbone": "+".join(made["backbone"] for made in whole.values())}
+    yield _pipeline(options, whole, videos, device, about)
+    if options.command:
+        yield _command(chosen, sampling, videos[0], device, about)
+
+
+def _row(
+    about: Row,
+    part: str,
+    precision: str,
+    processes: int | str,
+    batch: int,
+    clips: int,
+    video_seconds: float,
+    seconds: float,
+    cosine: float | None = None,
+) -> Row:
+    wrong = cosine is not None and not cosine >= LEAST_COSINE
+    row = {
+        **about,
+        "precision": precision,
+        "part": part,
+        "processes": processes,
+        "batch": batch,
+        "clips": clips,
+        "video_seconds": f"{video_seconds:.4g}",
+        "seconds": f"{seconds:.4g}",
+        "times_real_time": "" if wrong else f"{video_seconds / seconds:.3g}",
+        "least_cosine": "" if cosine is None else f"{cosine:.5f}",
+    }
+    say(f"{row['sampling']} {row['backbone']} {part}: {row['seconds']} s for {row['video_seconds']} s of video")
+    return row
+
+
+def _precision(extractor: Extractor) -> str:
+    """What `auto` came to, in the order of the modalities, once where it is the same for all."""
+    networks = [network.module for network in extractor.networks.values() if network is not None]
+    names = [str(next(network.parameters()).dtype).removeprefix("torch.") for network in networks]
+    return "+".join(dict.fromkeys(names) if len(set(names)) == 1 else names)
+
+
+def _agreement(
+    specification: dict[str, Any], extractor: Extractor, decoded: list[media.Decoded], device: torch.device
+) -> float:
+    """The least cosine, over steps and modalities, between the batch as it is measured and float32, clip by clip.
+
+    Of a batch only its first and last clips are done again.
+    """
+    exact = Extractor(specification, device=str(device), precision="float32")
+    made = extractor.features(decoded)
+    cosines = [1.0]
+    for place in {0, len(decoded) - 1}:
+        expected = exact.features([decoded[place]])[0].features
+        for name, right in expected.items():
+            found = made[place].features[name]
+            norms = np.linalg.norm(found, axis=1) * np.linalg.norm(right, axis=1)
+            cosines.append(float(((found * right).sum(1) / np.maximum(norms, 1e-12)).min()))
+    return min(cosines)
+
+
+def _pipeline(
+    options: Options, specification: dict[str, Any], videos: list[Video], device: torch.device, about: Row
+) -> Row:
+    settings = Settings(str(device), options.precision, options.processes, options.batch)
+    with tempfile.TemporaryDirectory() as folder:
+        with Worker(FeatureStore(folder), specification, settings) as worker:
+            for _ in worker.outcomes(videos[: worker.batch]):  # loads what the first use loads, on every shape it can
+                pass
+            begun = time.perf_counter()
+            outcomes = list(worker.outcomes(videos))
+            seconds = time.perf_counter() - begun
+        _require([outcome.why for outcome in outcomes if outcome.status == "failed"])
+    played = sum(outcome.duration or 0.0 for outcome in outcomes)
+    precision = _precision(worker.extractor)
+    return _row(about, "pipeline", precision, settings.decoders, worker.batch, len(videos), played, seconds)
+
+
+def _command(chosen: dict[str, str], sampling: str, video: Video, device: torch.device, about: Row) -> Row:
+    flags = [word for name, text in chosen.items() for word in (f"--{name}", text)]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "hoca", "extract", str(video.path), "--out", folder, "--device", str(device)]
+        begun = time.perf_counter()
+        done = subprocess.run([*command, "--sampling", sampling, *flags], capture_output=True, text=True)
+        seconds = time.perf_counter() - begun
+        _require([] if done.returncode == 0 else [done.stderr.strip().splitlines()[-1]])
+        with open(Path(folder, "extraction.csv"), newline="", encoding="utf-8") as file:
+            played = float(next(csv.DictReader(file))["duration"])
+    return _row(about, "command", "auto", "", 1, 1, played, seconds)
+
+
+def _require(failures: list[str]) -> None:
+    if failures:
+        raise UserError(f"nothing was measured, since a clip failed: {failures[0]}")
+
+
+@contextmanager
+def _clips(given: str | None) -> Iterator[list[Video]]:
+    if given is not None:
+        yield find([given])
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "clip-15s.mp4")
+        media.write(path, _moving(), 25, _tone(), rate=22050)
+        yield find([path])
+
+
+def _moving(frames: int = 375, height: int = 240, width: int = 320) -> np.ndarray:
+    """Textured pictures that drift, so that they cost a decoder what a real clip does: uint8 [F, height, width, 3]."""
+    generator = np.random.default_rng(0)
+    coarse = generator.integers(0, 256, (height // 8, 2 * width // 8, 3), dtype=np.uint8)
+    scene = coarse.repeat(8, axis=0).repeat(8, axis=1)  # [height, 2·width, 3]
+    return np.stack([np.roll(scene, -2 * number, axis=1)[:, :width] for number in range(frames)])
+
+
+def _tone(seconds: float = 15.0, rate: int = 22050) -> np.ndarray:
+    time = np.arange(int(seconds * rate)) / rate
+    return (0.3 * np.sin(2 * np.pi * (200 + 40 * time) * time)).astype(np.float32)

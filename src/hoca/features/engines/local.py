@@ -1,0 +1,107 @@
+"""One model process, and processes that decode ahead of it; several videos go through a network at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import Any, TypeVar
+
+import torch
+
+from hoca import media
+from hoca.features.engines.settings import Settings
+from hoca.features.engines.summary import Outcome
+from hoca.features.engines.videos import Video, readable
+from hoca.features.extract import Extracted
+from hoca.features.extractor import Extractor
+from hoca.features.network import device_of
+from hoca.features.store import FeatureStore
+
+BATCH_ON_GPU = 16
+
+T = TypeVar("T")
+
+
+def run(
+    videos: Sequence[Video], store: FeatureStore, specification: dict[str, Any], settings: Settings
+) -> Iterator[Outcome]:
+    """Extract and store; yields what became of each video, in the order in which they finish."""
+    with Worker(store, specification, settings) as worker:
+        yield from worker.outcomes(videos)
+
+
+class Worker:
+    """A set of backbones, loaded once, with the processes that decode for it."""
+
+    def __init__(self, store: FeatureStore, specification: dict[str, Any], settings: Settings) -> None:
+        self.store = store
+        self.specification = specification
+        self.decoders = media.Decoders(workers=settings.decoders, limits=settings.limits)
+        device = device_of(settings.device)
+        # On a CPU a batch saves nothing and holds its videos' frames in memory together.
+        self.batch = settings.batch or (BATCH_ON_GPU if device.type == "cuda" else 1)
+        self.extractor = Extractor(specification, device=str(device), precision=settings.precision)
+
+    def __enter__(self) -> Worker:
+        self.decoders.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.decoders.__exit__(kind, error, trace)
+
+    def outcomes(self, videos: Sequence[Video]) -> Iterator[Outcome]:
+        by_path = {video.path: video for video in videos}
+        results = self.decoders.map(self.extractor.request(video.path) for video in videos)
+        for batch in _batches(results, self.batch):
+            decoded: list[tuple[Video, media.Decoded]] = []
+            for request, result in batch:
+                video = by_path[request.path]
+                if isinstance(result, media.Decoded):
+                    decoded.append((video, result))
+                else:
+                    yield Outcome(video, "failed", _line(video, result.reason))
+            if decoded:
+                made = self._features([result for _, result in decoded])
+                for (video, _), one in zip(decoded, made, strict=True):
+                    yield self._kept(video, one)
+
+    def _features(self, decoded: list[media.Decoded]) -> list[Extracted | str]:
+        """Features of a batch; where the GPU's memory does not suffice for it, in halves."""
+        try:
+            return list(self.extractor.features(decoded))
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            if len(decoded) == 1:
+                return ["the GPU's memory does not suffice for this video: use --device cpu"]
+        middle = len(decoded) // 2
+        return self._features(decoded[:middle]) + self._features(decoded[middle:])
+
+    def _kept(self, video: Video, made: Extracted | str) -> Outcome:
+        if isinstance(made, str) or not made.features:
+            why = made if isinstance(made, str) else "; ".join(dict.fromkeys(made.absent.values()))
+            return Outcome(video, "failed", _line(video, why))
+        self.store.write(
+            video.id,
+            made.features,
+            specification=self.specification,
+            absent=made.absent,
+            duration=made.duration,
+            size=os.stat(video.path).st_size,
+        )
+        return Outcome(video, "done", "", made.absent, made.duration)
+
+
+def _line(video: Video, why: str) -> str:
+    """A failure in one line that names the file, once."""
+    name, why = readable(video.path), readable(why)
+    return why if name in why else f"{name}: {why}"
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

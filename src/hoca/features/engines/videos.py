@@ -1,0 +1,79 @@
+"""The videos that a command names: files, folders with all that is in them, and shell patterns."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hoca.errors import UserError
+
+# fmt: off
+SUFFIXES = {
+    ".3g2", ".3gp", ".asf", ".avi", ".flv", ".gif", ".m2ts", ".m2v", ".m4v", ".mkv", ".mov",
+    ".mp4", ".mpe", ".mpeg", ".mpg", ".mts", ".mxf", ".ogv", ".ts", ".vob", ".webm", ".wmv",
+}
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Video:
+    id: str  # the file's name without its ending
+    path: Path
+
+
+def find(given: Sequence[Path | str]) -> list[Video]:
+    """Files as they are given, and of folders those that end like a video; in the order given, sorted within each.
+
+    The same file named twice counts once; two files that would share an id are an error.
+    """
+    videos: dict[str, Video] = {}
+    places: dict[str, str] = {}
+    for path in _files(given):
+        id, place = path.stem, os.path.realpath(path)
+        if id not in videos:
+            videos[id], places[id] = Video(id, path), place
+        elif places[id] != place:
+            raise UserError(
+                f"{readable(videos[id].path)} and {readable(path)} would both be video {readable(id)}: rename one of "
+                "them, or extract them into two stores"
+            )
+    return list(videos.values())
+
+
+def readable(name: Path | str) -> str:
+    """A name as it can be printed: bytes that are not UTF-8, and line ends, as escapes."""
+    text = str(name).encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)
+
+
+def _files(given: Iterable[Path | str]) -> Iterator[Path]:
+    for one in given:
+        path = Path(one)
+        if path.is_dir():
+            yield from _inside(path)
+        elif path.exists():
+            yield path
+        elif found := sorted(glob.glob(str(one), recursive=True)):
+            yield from _files(found)
+        else:
+            raise UserError(
+                f"{readable(path)} is not there: give video files, folders or patterns such as 'clips/*.mp4'"
+            )
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    found = False
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES:
+                found = True
+                yield Path(place, name)
+    if not found:
+        raise UserError(
+            f"no videos in {readable(folder)} (files ending in {', '.join(sorted(SUFFIXES)[:4])}, ...): "
+            "name files of another ending themselves"
+        )
