@@ -31,9 +31,13 @@ data_app = typer.Typer(no_args_is_help=True, help="Prepare datasets.")
 assets_app = typer.Typer(no_args_is_help=True, help="Weights and word lists that are fetched once.")
 app.add_typer(data_app, name="data")
 app.add_typer(assets_app, name="assets")
+plot_app = typer.Typer(no_args_is_help=True, help="Figures of runs and of results/.")
+app.add_typer(plot_app, name="plot")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Model = Annotated[Path, typer.Option("--model", help="A run folder or a checkpoint.")]
+ModelOrDefault = Annotated[str, typer.Option("--model", help="A run folder, a checkpoint, or `default`.")]
+RESULTS = Path("results")
 INTERRUPTED = 130
 
 
@@ -71,6 +75,7 @@ def caption(
     model: Model,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     as_json: Json = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML file that shows what each word looked at.")] = None,
 ) -> None:
     """Say what happens in each video."""
     from dataclasses import replace
@@ -79,10 +84,16 @@ def caption(
 
     captioner = load(model)
     search = replace(captioner.search, beam=beam) if beam else captioner.search
+    if report is not None and len(videos) != 1:
+        raise UserError(f"--report shows one video, {len(videos)} were given: give one, or leave --report out")
     failed = 0
     for video in videos:
         try:
             found = captioner.caption(video, search)
+            if report is not None:
+                from hoca.explain import collect, model_name, write_report
+
+                write_report(collect(video, [(model_name(model), captioner, found)]), report)
         except UserError as error:
             failed += 1
             say(f"hoca: {error}")
@@ -107,16 +118,64 @@ def caption(
 @app.command()
 def explain(
     video: Annotated[Path, typer.Argument(help="A video file.")],
-    model: Model,
-    figure: Annotated[Path, typer.Option(help="Where to write the figure: .png, .pdf or .svg.")],
+    model: ModelOrDefault = "default",
+    out: Annotated[Path | None, typer.Option(help="Where to write the report, one HTML file.")] = None,
+    compare: Annotated[list[str] | None, typer.Option(help="Another model, shown beside the first.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Where to write a figure: .png, .pdf or .svg.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
 ) -> None:
-    """Draw which modality and which moments each word looked at."""
-    from hoca.captioning import load
-    from hoca.explain import attention_figure
+    """Show which modality and which moments each word looked at."""
+    from hoca.explain import attention_figure, write_report
+    from hoca.explain import explain as explain_video
+    from hoca.explain.drawing import check_format
 
-    found = load(model).caption(video)
-    attention_figure(found.words, found.attention, figure)
-    print(found.text)
+    if out is None and figure is None:
+        raise UserError("nowhere to write to: give --out report.html, --figure figure.pdf or both")
+    if figure is not None:
+        check_format(figure)
+    explained = explain_video(video, model, compare=compare or (), beam=beam)
+    if figure is not None:
+        attention_figure(explained.readings[0], figure)
+    if out is not None:
+        write_report(explained, out)
+    for reading in explained.readings:
+        print(f"{reading.model}: {reading.text}" if compare else reading.text)
+
+
+@plot_app.command("curves")
+def plot_curves(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    out: Annotated[Path, typer.Option(help="Where to write the figure: .png, .pdf or .svg.")],
+) -> None:
+    """Learning curves of runs: training loss and validation CIDEr by epoch."""
+    from hoca.explain import curves_figure
+
+    names = [run.resolve().name for run in runs]
+    labels = names if len(set(names)) == len(names) else [str(run) for run in runs]
+    curves_figure({label: run / "metrics.csv" for label, run in zip(labels, runs, strict=True)}, out)
+
+
+@plot_app.command("rank")
+def plot_rank(
+    out: Annotated[Path, typer.Option(help="Where to write the figure: .png, .pdf or .svg.")],
+    table: Annotated[Path, typer.Argument(help="A table with rows `NAME rank K`.")] = RESULTS / "ablation-binding.csv",
+    score: Annotated[str, typer.Option(help="Which column.")] = "CIDEr",
+) -> None:
+    """A score by the rank of low-rank attention."""
+    from hoca.explain import rank_figure
+
+    rank_figure(table, out, score)
+
+
+@plot_app.command("cost")
+def plot_cost(
+    out: Annotated[Path, typer.Option(help="Where to write the figure: .png, .pdf or .svg.")],
+    table: Annotated[Path, typer.Argument(help="A table of measured costs.")] = RESULTS / "attention-memory.csv",
+) -> None:
+    """Time and memory, a bar per row of a table."""
+    from hoca.explain import cost_figure
+
+    cost_figure(table, out)
 
 
 class Sampling(StrEnum):

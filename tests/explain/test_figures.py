@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from hoca.errors import UserError
-from hoca.explain import attention_figure, curves_figure
+from hoca.explain import Modality, attention_figure, cost_figure, curves_figure, rank_figure
 from hoca.explain.curves import read_curves
-from hoca.models import Attention
 
-SENTENCE = "a purple triangle is shaking while a loud whistle is heard somewhere in the background"
-WORDS = SENTENCE.split()
+from .samples import reading
+
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
-
-
-def attention(words: int, steps: dict[str, int]) -> Attention:
-    shares = torch.softmax(torch.randn(words, len(steps)), 1)
-    return Attention(
-        groups={},
-        merged={name: torch.softmax(torch.randn(words, count), 1) for name, count in steps.items()},
-        modalities=dict(zip(steps, shares.unbind(1), strict=True)),
-    )
 
 
 @pytest.mark.parametrize("suffix", STARTS)
 def test_attention_is_drawn_in_the_format_of_the_name(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"figure{suffix}"
-    attention_figure(WORDS, attention(15, {"image": 20, "motion": 20, "audio": 16}), path)
+    attention_figure(reading(), path)
     assert path.read_bytes().startswith(STARTS[suffix])
 
 
@@ -38,22 +28,22 @@ def test_words_never_overlap_however_many_modalities(tmp_path: Path, modalities:
     from matplotlib.image import imread
 
     path = tmp_path / "figure.png"
-    attention_figure(WORDS, attention(15, {f"m{n}": 3 + n for n in range(modalities)}), path)
+    attention_figure(reading(steps={f"m{n}": 3 + n for n in range(modalities)}), path)
     height, width, _ = imread(path).shape
     assert height >= 15 * 0.26 * 150
     assert width >= 150 * (3 + 2 * modalities)
 
 
 def test_one_word_with_even_attention(tmp_path: Path) -> None:
-    even = Attention({}, {"image": torch.full((1, 4), 0.25)}, {"image": torch.ones(1)})
-    attention_figure(["dog"], even, tmp_path / "figure.png")
+    even = Modality("image", (1.0,), ((0.25,) * 4,), (), ((0.0, 1.0),) * 4)
+    attention_figure(replace(reading(("dog",)), modalities=(even,)), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("name", ["figure.txt", "figure"])
 def test_another_format_is_a_clear_mistake(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=r"must end in \.png, \.pdf or \.svg"):
-        attention_figure(["dog"], attention(1, {"image": 2}), tmp_path / name)
+        attention_figure(reading(("dog",), {"image": 2}), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -71,3 +61,36 @@ def test_curves_of_what_is_no_table(tmp_path: Path) -> None:
         read_curves(tmp_path / "other.csv")
     with pytest.raises(UserError, match="cannot read"):
         read_curves(tmp_path / "nosuch.csv")
+
+
+RANKS = "variant,CIDEr,CIDEr sd\nhoca-ubt,30,1\nl-hoca-ubt,31,2\nl-hoca-ubt rank 4,33,\n"
+
+
+def test_a_rank_study_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "study.csv").write_text(RANKS)
+    rank_figure(tmp_path / "study.csv", tmp_path / "rank.svg")
+    assert "l-hoca-ubt" in (tmp_path / "rank.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("variant,CIDEr\nhoca-u,30\n", "has no rows `NAME` and `NAME rank K`"),
+        ("variant,BLEU-4\nhoca-u,30\n", "no column 'CIDEr'"),
+        (RANKS.replace("33", "many"), "CIDEr='many' is no number"),
+        ("", "no column 'variant'"),
+    ],
+)
+def test_what_is_no_rank_study_is_told(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "study.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
+        rank_figure(tmp_path / "study.csv", tmp_path / "rank.png")
+
+
+def test_costs_are_drawn_for_what_was_measured(tmp_path: Path) -> None:
+    (tmp_path / "cost.csv").write_text("backend,rank,ms,peak_bytes\nreference,1,20,1073741824\nfused,2,0.5,\n")
+    cost_figure(tmp_path / "cost.csv", tmp_path / "cost.svg")
+    assert (tmp_path / "cost.svg").stat().st_size > 5000
+    (tmp_path / "cost.csv").write_text("backend,rank\nreference,1\n")
+    with pytest.raises(UserError, match="none of the columns"):
+        cost_figure(tmp_path / "cost.csv", tmp_path / "cost.svg")

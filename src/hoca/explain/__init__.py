@@ -1,6 +1,23 @@
 """Show what a model looked at and how it learned."""
 
 from hoca.explain.curves import curves_figure
+from hoca.explain.explanation import Explanation, Group, Modality, Reading, collect, explain, model_name
 from hoca.explain.figure import attention_figure
+from hoca.explain.report import report, write_report
+from hoca.explain.studies import cost_figure, rank_figure
 
-__all__ = ["attention_figure", "curves_figure"]
+__all__ = [
+    "Explanation",
+    "Group",
+    "Modality",
+    "Reading",
+    "attention_figure",
+    "collect",
+    "cost_figure",
+    "curves_figure",
+    "explain",
+    "model_name",
+    "rank_figure",
+    "report",
+    "write_report",
+]

@@ -1,0 +1,145 @@
+"""Why a model said what it said, as plain data from which the report, the figure and the page are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hoca.explain.film import PICTURES, Decode, Film, film
+from hoca.explain.moments import Clock, Spans, spans
+
+if TYPE_CHECKING:  # a process that only decodes pictures imports this package, and should not load torch for it
+    from torch import Tensor
+
+    from hoca.captioning import Caption, VideoCaptioner
+
+Rows = tuple[tuple[float, ...], ...]  # one row of weights over the time steps for each word, [L][T]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The weights that one group of modalities gives to the time steps of one of them."""
+
+    members: tuple[str, ...]
+    theta: float | None  # its weight in eq. 19; None where there is nothing to merge
+    weights: Rows  # α_g
+
+    @property
+    def order(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True)
+class Modality:
+    name: str
+    share: tuple[float, ...]  # β of each word
+    weights: Rows  # α, all groups merged
+    groups: tuple[Group, ...]
+    spans: Spans  # the seconds of each time step
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one model said about the clip, and what it looked at."""
+
+    model: str  # what it is called in the report
+    kind: str  # its attention, in words
+    text: str
+    words: tuple[str, ...]
+    logprob: float
+    alternatives: tuple[tuple[str, float], ...]  # the rest of the beam with its log-probabilities
+    modalities: tuple[Modality, ...]  # those that the clip has
+    absent: dict[str, str]  # modality → why it is missing
+
+
+@dataclass(frozen=True)
+class Explanation:
+    video: str  # the file's name without its folder
+    film: Film
+    readings: tuple[Reading, ...]  # one per model
+
+
+def explain(
+    video: Path | str,
+    model: VideoCaptioner | Path | str = "default",
+    *,
+    compare: Sequence[VideoCaptioner | Path | str] = (),
+    beam: int | None = None,
+) -> Explanation:
+    """Caption a video file and say why, with one model or, to compare, with several; `beam` is the search's width."""
+    from hoca.captioning import VideoCaptioner, load
+
+    captions = []
+    for each in (model, *compare):
+        captioner = each if isinstance(each, VideoCaptioner) else load(each)
+        name = "model" if isinstance(each, VideoCaptioner) else model_name(each)
+        search = replace(captioner.search, beam=beam) if beam else captioner.search
+        captions.append((name, captioner, captioner.caption(video, search)))
+    return collect(video, captions)
+
+
+def model_name(model: Path | str) -> str:
+    """What to call a model: the name of its run, or of its file."""
+    path = Path(model).resolve()
+    if path.parent.name == "checkpoint":
+        return path.parent.parent.name
+    return path.stem if path.is_file() else path.name
+
+
+def collect(
+    video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Caption]], decode: Decode | None = None
+) -> Explanation:
+    """The explanation of captions that were made already, each with its model and what to call that."""
+    steps = [c.attention.merged["image"].shape[1] for _, _, c in captions if "image" in c.attention.merged]
+    shown = film(video, max(steps, default=PICTURES), decode)
+    return Explanation(Path(video).name, shown, tuple(_reading(*each, shown.clock) for each in captions))
+
+
+def _reading(name: str, model: VideoCaptioner, caption: Caption, clock: Clock) -> Reading:
+    attention = caption.attention
+    modalities = []
+    for modality, weights in attention.merged.items():
+        theta = _theta(model, modality)
+        modalities.append(
+            Modality(
+                name=modality,
+                share=tuple(attention.modalities[modality].tolist()),
+                weights=_rows(weights),
+                groups=tuple(
+                    Group(members, theta.get(members), _rows(of_group))
+                    for members, of_group in attention.groups[modality].items()
+                ),
+                spans=spans(model.specification[modality], weights.shape[1], clock),
+            )
+        )
+    return Reading(
+        model=name,
+        kind=_kind(model),
+        text=caption.text,
+        words=caption.words,
+        logprob=caption.logprob,
+        alternatives=caption.alternatives,
+        modalities=tuple(modalities),
+        absent=caption.absent,
+    )
+
+
+def _theta(model: VideoCaptioner, modality: str) -> dict[tuple[str, ...], float]:
+    """θ of each group of a modality; empty where it has one group only."""
+    if modality not in model.merge.theta:
+        return {}
+    return dict(zip(model.merge.groups[modality], model.merge.theta[modality].tolist(), strict=True))
+
+
+def _kind(model: VideoCaptioner) -> str:
+    orders = sorted({len(group) for group in model.config.groups})
+    form = f"{model.config.form} attention" if orders[-1] > 1 else "attention"
+    rank = f", rank {model.config.rank}" if model.config.form == "low-rank" and orders[-1] > 1 else ""
+    plural = "orders" if len(orders) > 1 else "order"
+    return f"{form} of {plural} {', '.join(map(str, orders))}{rank}"
+
+
+def _rows(weights: Tensor) -> Rows:
+    return tuple(tuple(row) for row in weights.float().tolist())

@@ -1,0 +1,96 @@
+"""An explanation as one HTML file that needs nothing else: no network, no second file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from hoca.explain.explanation import Explanation, Modality, Reading
+from hoca.files import replacing
+
+DIGITS = 5  # of a weight
+
+
+def write_report(explanation: Explanation, path: Path) -> None:
+    """The report of an explanation as a file."""
+    page = report(explanation)
+    with replacing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def report(explanation: Explanation) -> str:
+    """The report as HTML. Names and words enter it escaped, and nothing but its own script and style may run."""
+    style, script = _template("report.css"), _template("report.js")
+    sentences = "\n".join(f"<h1>{html.escape(reading.text)}</h1>" for reading in explanation.readings)
+    return Template(_template("report.html")).substitute(
+        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        title=html.escape(f"{explanation.readings[0].text} · {explanation.video}"),
+        video=html.escape(explanation.video),
+        facts=_facts(explanation),
+        style=style,
+        sentences=sentences,
+        data=_json(_content(explanation)),
+        script=script,
+    )
+
+
+def _template(name: str) -> str:
+    return (files("hoca.explain") / "template" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the element it stands in."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _facts(explanation: Explanation) -> str:
+    sound = "with sound" if explanation.film.envelope else "without sound"
+    return f"{explanation.film.clock.duration:.1f} s, {explanation.film.clock.frames} frames, {sound}"
+
+
+def _content(explanation: Explanation) -> dict[str, Any]:
+    pictures = [
+        {"time": each.time, "source": "data:image/jpeg;base64," + base64.b64encode(each.jpeg).decode()}
+        for each in explanation.film.thumbnails
+    ]
+    return {
+        "duration": explanation.film.clock.duration,
+        "thumbnails": pictures,
+        "envelope": explanation.film.envelope,
+        "readings": [_reading(reading) for reading in explanation.readings],
+    }
+
+
+def _reading(reading: Reading) -> dict[str, Any]:
+    return {
+        **{"model": reading.model, "kind": reading.kind, "text": reading.text, "words": reading.words},
+        **{"logprob": reading.logprob, "alternatives": reading.alternatives, "absent": reading.absent},
+        "modalities": [_modality(modality) for modality in reading.modalities],
+    }
+
+
+def _modality(modality: Modality) -> dict[str, Any]:
+    return {
+        **{"name": modality.name, "spans": modality.spans},
+        "share": [round(share, DIGITS) for share in modality.share],
+        "weights": _rounded(modality.weights),
+        "groups": [
+            {"members": group.members, "theta": group.theta, "weights": _rounded(group.weights)}
+            for group in modality.groups
+        ],
+    }
+
+
+def _rounded(rows: tuple[tuple[float, ...], ...]) -> list[list[float]]:
+    return [[round(weight, DIGITS) for weight in row] for row in rows]

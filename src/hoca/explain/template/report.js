@@ -1,0 +1,290 @@
+"use strict";
+// Everything shown is made of text nodes and attributes: names and words are never read as markup.
+const data = JSON.parse(document.getElementById("data").textContent);
+const spoken = document.getElementById("spoken");
+const ORDERS = ["", "unary", "binary", "ternary"];
+const percent = (x) => `${Math.round(100 * x)} %`;
+const width = (x) => `${(100 * x).toFixed(1)}%`;
+const seconds = (x) => `${x.toFixed(1)} s`;
+
+function make(tag, properties = {}, ...children) {
+  const space = ["svg", "path", "stop", "linearGradient", "defs"].includes(tag) ? "http://www.w3.org/2000/svg" : null;
+  const node = space ? document.createElementNS(space, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function probability(logprob) {
+  const p = Math.exp(logprob);
+  if (p >= 0.1) return percent(p);
+  if (p >= 0.0005) return `${(100 * p).toPrecision(2)} %`;
+  return p.toExponential(0).replace("e-", "·10⁻").replace(/⁻(\d+)/, (_, n) => "⁻" + [...n].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join(""));
+}
+
+// How strongly to light each step: from the word's least to its greatest weight, but what is nearly even looks even.
+function lights(weights) {
+  const least = Math.min(...weights);
+  const spread = Math.max(Math.max(...weights) - least, 0.5 / weights.length);
+  return weights.map((weight) => ((weight - least) / spread).toFixed(3));
+}
+
+const largest = (row) => row.indexOf(Math.max(...row));
+const middle = ([start, end]) => (start + end) / 2;
+const mean = (tables) => tables[0].map((row, l) => row.map((_, t) => tables.reduce((sum, table) => sum + table[l][t], 0) / tables.length));
+
+function stepAt(spans, time) {
+  const inside = spans.findIndex(([start, end]) => start <= time && time < end);
+  if (inside >= 0) return inside;
+  const distances = spans.map((span) => Math.abs(middle(span) - time));
+  return distances.indexOf(Math.min(...distances));
+}
+
+// A lane draws one modality (or one of its groups) over time and returns how to light it.
+function filmLane(track, spans) {
+  track.classList.add("film");
+  if (data.thumbnails.length > 40) track.classList.add("many");
+  const cells = data.thumbnails.map((picture) => {
+    const cell = make("div", { class: "cell", title: seconds(picture.time) }, make("img", { src: picture.source, alt: "" }));
+    track.append(cell);
+    return cell;
+  });
+  return (weights) => {
+    const light = lights(weights);
+    const top = largest(weights);
+    cells.forEach((cell, number) => {
+      const step = stepAt(spans, data.thumbnails[number].time);
+      cell.style.setProperty("--w", light[step]);
+      cell.classList.toggle("top", step === top);
+      cell.title = `${seconds(data.thumbnails[number].time)}, α ${weights[step].toFixed(3)}`;
+    });
+  };
+}
+
+function windowLane(track, spans) {
+  track.classList.add("windows");
+  const bars = spans.map(([start, end]) => {
+    const bar = make("i");
+    bar.style.left = width(start / data.duration);
+    bar.style.width = width((end - start) / data.duration);
+    track.append(bar);
+    return bar;
+  });
+  return (weights) => {
+    const light = lights(weights);
+    bars.forEach((bar, step) => {
+      bar.style.setProperty("--w", light[step]);
+      bar.title = `${seconds(spans[step][0])} to ${seconds(spans[step][1])}, α ${weights[step].toFixed(3)}`;
+    });
+  };
+}
+
+let gradients = 0;
+function soundLane(track, spans) {
+  track.classList.add("sound");
+  const name = `sound-${gradients++}`;
+  const heights = data.envelope.map((peak) => 2 + 46 * Math.sqrt(peak));
+  const upper = heights.map((height, x) => `${x},${(50 - height).toFixed(1)}`);
+  const lower = heights.map((height, x) => `${x},${(50 + height).toFixed(1)}`).reverse();
+  const outline = `M${upper.join("L")}L${lower.join("L")}Z`;
+  const stops = spans.map(([start, end]) =>
+    [start, end].map((time) => make("stop", { offset: time / data.duration, "stop-opacity": 0 })));
+  const gradient = make("linearGradient", { id: name }, ...stops.flat());
+  const attributes = { viewBox: `0 0 ${heights.length - 1} 100`, preserveAspectRatio: "none", "aria-hidden": "true" };
+  const drawing = make("svg", attributes, make("defs", {}, gradient), make("path", { d: outline }), make("path", { d: outline }));
+  drawing.lastChild.style.fill = `url(#${name})`;
+  track.append(drawing);
+  return (weights) => {
+    const light = lights(weights);
+    stops.forEach((pair, step) => pair.forEach((stop) => stop.setAttribute("stop-opacity", light[step])));
+  };
+}
+
+function lane(parent, label, draw, spans, options = "") {
+  const track = make("div", { class: "track" });
+  parent.append(make("div", { class: `lane ${options}` }, label, track));
+  return draw(track, spans);
+}
+
+function words(reading, show) {
+  const sentence = make("h1", { class: "sentence" });
+  const buttons = reading.words.map((word, number) => {
+    const mix = make("span", { class: "mix", "aria-hidden": "true" });
+    reading.modalities.forEach((modality, m) => {
+      const part = make("i", { class: `m${m % 5}` });
+      part.style.flexGrow = modality.share[number];
+      mix.append(part);
+    });
+    const button = make("button", { type: "button", class: "word", "aria-pressed": "false" }, word, mix);
+    for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(number));
+    button.addEventListener("keydown", (event) => {
+      const to = { ArrowRight: number + 1, ArrowLeft: number - 1, Home: 0, End: buttons.length - 1 }[event.key];
+      if (to === undefined || !buttons[to]) return;
+      event.preventDefault();
+      buttons[to].focus();
+    });
+    sentence.append(button, " ");
+    return button;
+  });
+  return [sentence, buttons];
+}
+
+function shares(reading) {
+  const title = make("em");
+  const box = make("div", { class: "shares" }, make("h2", {}, "What counted for ", title));
+  const rows = reading.modalities.map((modality, m) => {
+    const bar = make("i");
+    const value = make("span", { class: "value" });
+    box.append(make("span", { class: `name m${m % 5}` }, modality.name), make("div", { class: `bar m${m % 5}` }, bar), value);
+    return (number) => {
+      bar.style.width = width(modality.share[number]);
+      value.textContent = percent(modality.share[number]);
+    };
+  });
+  const show = (number) => {
+    title.textContent = reading.words[number];
+    rows.forEach((row) => row(number));
+  };
+  return [box, show];
+}
+
+function orderSwitch(reading, number, choose) {
+  const orders = [...new Set(reading.modalities.flatMap((m) => m.groups.map((g) => g.members.length)))].sort();
+  const box = make("fieldset", { class: "orders" }, make("legend", {}, "attention"));
+  for (const order of [0, ...orders]) {
+    const name = order === 0 ? "merged" : ORDERS[order] || `order ${order}`;
+    const radio = make("input", { type: "radio", name: `order-${number}`, value: order });
+    radio.checked = order === 0;
+    radio.addEventListener("change", () => choose(order));
+    box.append(make("label", {}, radio, make("span", {}, name)));
+  }
+  return box;
+}
+
+// The lanes of all modalities; `look` is told what the pictures are given, for the word and the order that are shown.
+function timeline(reading, box, look) {
+  let order = 0;
+  let current = 0;
+  let drawn = [];
+  const image = reading.modalities.findIndex((modality) => modality.name === "image");
+
+  function draw() {
+    box.replaceChildren();
+    drawn = [];
+    if (image < 0) lane(box, make("div"), filmLane, data.thumbnails.map(({ time }) => [time, time]))(data.thumbnails.map(() => 1));
+    reading.modalities.forEach((modality, m) => {
+      const groups = modality.groups.filter((group) => group.members.length === order);
+      const rows = order === 0 ? modality.weights : groups.length ? mean(groups.map((group) => group.weights)) : null;
+      const range = make("span", { class: "range" });
+      const label = make("div", {}, make("span", { class: "name" }, modality.name), range);
+      if (!rows) {
+        const missing = make("div", { class: "missing" }, `no ${ORDERS[order] || "such"} attention`);
+        box.append(make("div", { class: `lane m${m % 5}` }, label, missing));
+        return;
+      }
+      const heard = modality.name === "audio" && data.envelope.length;
+      const light = lane(box, label, m === image ? filmLane : heard ? soundLane : windowLane, modality.spans, `m${m % 5}`);
+      drawn.push((number) => {
+        light(rows[number]);
+        if (m === image) look(rows[number], modality.spans);
+        range.textContent = `α ${Math.min(...rows[number]).toFixed(3)} to ${Math.max(...rows[number]).toFixed(3)}`;
+      });
+      if (order === 0) return;
+      for (const group of groups) {
+        const others = group.members.filter((member) => member !== modality.name);
+        const name = others.length ? `with ${others.join(" and ")} ` : "alone ";
+        const theta = group.theta === null ? [] : ["θ ", make("b", {}, group.theta.toFixed(3))];
+        const lit = lane(box, make("div", { class: "group" }, name, ...theta), windowLane, modality.spans, `sub m${m % 5}`);
+        drawn.push((number) => lit(group.weights[number]));
+      }
+    });
+    for (const [name, why] of Object.entries(reading.absent)) {
+      box.append(make("div", { class: "lane" }, make("span", { class: "name" }, name), make("div", { class: "missing" }, why)));
+    }
+    const ticks = [0, 1, 2, 3, 4].map((quarter) => make("span", {}, seconds((quarter * data.duration) / 4)));
+    box.append(make("div", { class: "lane", "aria-hidden": "true" }, make("span"), make("div", { class: "axis" }, ...ticks)));
+  }
+
+  const show = (number) => {
+    current = number;
+    drawn.forEach((light) => light(number));
+  };
+  const choose = (chosen) => {
+    order = chosen;
+    draw();
+    show(current);
+  };
+  draw();
+  return [show, choose];
+}
+
+function alternatives(reading) {
+  const list = make("ol");
+  const best = Math.exp(reading.logprob);
+  for (const [text, logprob] of [[reading.text, reading.logprob], ...reading.alternatives]) {
+    const bar = make("i");
+    bar.style.width = width(Math.min(1, Math.exp(logprob) / best));
+    const value = make("span", { class: "value" }, probability(logprob));
+    list.append(make("li", {}, make("div", { class: "bar", "aria-hidden": "true" }, bar), value, make("span", {}, text)));
+  }
+  return make("div", { class: "beam" }, make("h2", {}, "Sentences that it weighed, with their probabilities"), list);
+}
+
+function firstWord(reading) {
+  const lengths = reading.words.map((word) => word.length);
+  return lengths.indexOf(Math.max(...lengths));
+}
+
+function readingCard(reading, place) {
+  const picture = make("img", { src: data.thumbnails[0].source, alt: "The first frame" });
+  const caption = make("figcaption");
+  const look = (weights, spans) => {
+    const time = middle(spans[largest(weights)]);
+    const distances = data.thumbnails.map((thumbnail) => Math.abs(thumbnail.time - time));
+    const seen = data.thumbnails[distances.indexOf(Math.min(...distances))];
+    picture.src = seen.source;
+    picture.alt = caption.textContent = `The frame that it looked at most, at ${seconds(seen.time)}`;
+  };
+  const lanes = make("div", { class: "timeline" });
+  const [shareBox, showShares] = shares(reading);
+  const [showLanes, chooseOrder] = timeline(reading, lanes, look);
+  const show = (number) => {
+    buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === number));
+    showShares(number);
+    showLanes(number);
+    spoken.textContent = describe(reading, number);
+  };
+  const [sentence, buttons] = words(reading, show);
+  const section = make("section", { class: "reading", "aria-label": `What ${reading.model} said` });
+  section.append(
+    make("p", { class: "model" }, make("strong", {}, reading.model), ` · ${reading.kind} · p = ${probability(reading.logprob)}`),
+    sentence,
+    make("div", { class: "now" }, make("figure", {}, picture, caption), shareBox),
+    orderSwitch(reading, place, chooseOrder),
+    lanes,
+    alternatives(reading),
+  );
+  if (reading.words.length) show(firstWord(reading));
+  return section;
+}
+
+function describe(reading, number) {
+  const parts = reading.modalities.map((modality) => {
+    const [start, end] = modality.spans[largest(modality.weights[number])];
+    return `${modality.name} ${percent(modality.share[number])}, most at ${seconds(start)} to ${seconds(end)}`;
+  });
+  return `${reading.words[number]}: ${parts.join("; ")}`;
+}
+
+document.body.classList.toggle("pair", data.readings.length > 1);
+document.getElementById("readings").replaceChildren(...data.readings.map(readingCard));
+spoken.textContent = "";
+document.getElementById("theme").addEventListener("click", () => {
+  const dark = getComputedStyle(document.documentElement).getPropertyValue("color-scheme").trim() === "dark"
+    || (!document.documentElement.className && matchMedia("(prefers-color-scheme: dark)").matches);
+  document.documentElement.className = dark ? "light" : "dark";
+});
+if (parent !== window) {
+  const tell = () => parent.postMessage({ hoca: Math.ceil(document.documentElement.getBoundingClientRect().height) }, "*");
+  new ResizeObserver(tell).observe(document.body);
+}

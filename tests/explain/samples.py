@@ -1,0 +1,46 @@
+"""Explanations made by hand, for what is drawn from them."""
+
+from __future__ import annotations
+
+import io
+
+import torch
+
+from hoca.explain import Explanation, Group, Modality, Reading
+from hoca.explain.film import Film, Thumbnail
+from hoca.explain.moments import Clock
+
+SENTENCE = "a purple triangle is shaking while a loud whistle is heard somewhere in the background"
+WORDS = tuple(SENTENCE.split())
+STEPS = {"image": 20, "motion": 20, "audio": 16}
+
+
+def rows(words: int, steps: int) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, torch.softmax(torch.randn(words, steps), 1).tolist()))
+
+
+def reading(words: tuple[str, ...] = WORDS, steps: dict[str, int] = STEPS, seconds: float = 4.0) -> Reading:
+    shares = torch.softmax(torch.randn(len(words), len(steps)), 1).T.tolist()
+    modalities = []
+    for (name, count), share in zip(steps.items(), shares, strict=True):
+        members = [(name,), tuple(steps)]
+        groups = tuple(Group(group, 1.0 + place, rows(len(words), count)) for place, group in enumerate(members))
+        spans = tuple((i * seconds / count, (i + 1) * seconds / count) for i in range(count))
+        modalities.append(Modality(name, tuple(share), rows(len(words), count), groups, spans))
+    return Reading("a-model", "attention", " ".join(words), words, -1.5, (("a dog", -2.5),), tuple(modalities), {})
+
+
+def film(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> Film:
+    from PIL import Image
+
+    coded = []
+    for number in range(pictures):
+        buffer = io.BytesIO()
+        Image.new("RGB", (64, 48), (12 * number % 256, 80, 160)).save(buffer, "JPEG")
+        coded.append(Thumbnail((number + 0.5) * seconds / pictures, buffer.getvalue(), (64, 48)))
+    clock = Clock(pictures, seconds, tuple(range(pictures)), tuple(i * seconds / pictures for i in range(pictures)))
+    return Film(clock, tuple(coded), (0.5,) * 480 if sound else ())
+
+
+def explanation(*readings: Reading, video: str = "clip.mp4") -> Explanation:
+    return Explanation(video, film(), readings or (reading(),))
