@@ -4,7 +4,7 @@ One public signature per kind of attention, several backends that agree in value
 
 - `reference` forms the order-n correlation tensor literally, as the paper writes it; for small sizes and for reading.
 - `contracted` sums in the cheap order and never forms it (plain torch).
-- `fused` is the Triton backend, where installed.
+- `fused` computes the tanh where it is used and never writes it (Triton; on a GPU, or with TRITON_INTERPRET=1).
 - `auto` takes the fastest that can run on the given tensors.
 
 B videos, L words, N modalities, T_i time steps of modality i, D attention size, K rank.
@@ -12,8 +12,9 @@ B videos, L words, N modalities, T_i time steps of modality i, D attention size,
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from collections.abc import Sequence
+from functools import cache
 from types import ModuleType
 
 import torch
@@ -36,7 +37,7 @@ def unary_scores(
     """
     _check_modality("query", query, "key", key, "mask", mask, like=query)
     _check_shape("channel", channel, (query.shape[2],))
-    return _backend(backend).unary_scores(query, key, channel, mask)
+    return _backend(backend, query).unary_scores(query, key, channel, mask)
 
 
 def exact_scores(
@@ -57,7 +58,7 @@ def exact_scores(
     _check_count("weights", weights, keys)
     for l, weight in enumerate(weights):
         _check_shape(f"weights[{l}]", weight, tuple(steps[:l] + steps[l + 1 :]))
-    return _backend(backend).exact_scores(queries, keys, weights, masks)
+    return _backend(backend, queries[0]).exact_scores(queries, keys, weights, masks)
 
 
 def low_rank_scores(
@@ -81,16 +82,23 @@ def low_rank_scores(
     for i, (factor, channel, key) in enumerate(zip(factors, channels, keys, strict=True)):
         _check_shape(f"factors[{i}]", factor, (factors[0].shape[0], key.shape[1]))
         _check_shape(f"channels[{i}]", channel, (key.shape[2],))
-    return _backend(backend).low_rank_scores(queries, keys, factors, channels, masks)
+    return _backend(backend, queries[0]).low_rank_scores(queries, keys, factors, channels, masks)
 
 
-def _backend(name: str) -> ModuleType:
+def _backend(name: str, query: Tensor) -> ModuleType:
     if name not in BACKENDS:
         raise ValueError(f"backend {name!r} is unknown: choose one of {', '.join(BACKENDS)}")
+    if name == "auto":
+        name = "fused" if query.is_cuda and _has_triton() else "contracted"
     try:
-        return importlib.import_module(f"hoca.ops.{'contracted' if name == 'auto' else name}")
+        return importlib.import_module(f"hoca.ops.{name}")
     except ModuleNotFoundError as error:
         raise ValueError(f"backend {name!r} is not available here ({error}): use backend='auto'") from error
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def _check(

@@ -1,0 +1,152 @@
+"""One group, one pass: the kernels as one differentiable function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from triton import cdiv, next_power_of_2
+
+from hoca.ops.fused.kernels import backward_kernel, forward_kernel
+
+MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
+MOST_RANK = 4
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a kernel divides its work: fixed by the number of rows, so that no shape is tuned or compiled anew."""
+
+    rows: int
+    lanes: int
+    words: int
+    warps: int
+
+
+def fits(steps: Sequence[int], rank: int) -> bool:
+    return 0 < sum(steps) <= MOST_ROWS and rank <= MOST_RANK
+
+
+def group_scores(
+    queries: Sequence[Tensor],
+    keys: Sequence[Tensor],
+    factors: Sequence[Tensor],
+    channels: Sequence[Tensor],
+    masks: Sequence[Tensor | None],
+) -> list[Tensor]:
+    """Scores of one group; without factors those of unary attention (eq. 3), of one modality."""
+    tensors = (*queries, *keys, *factors, *channels)
+    return list(_Group.apply(len(queries), tuple(masks), *tensors))
+
+
+class _Group(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, count: int, masks: tuple[Tensor | None, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+        group = _Arguments.of(count, masks, tensors)
+        dtype = torch.promote_types(group.queries[0].dtype, group.channels[0].dtype)
+        shape = group.queries[0].shape[:2]
+        scores = tuple(q.new_empty((*shape, t), dtype=dtype) for q, t in zip(group.queries, group.steps, strict=True))
+        tile = _forward_tile(group)
+        words = group.queries[0].shape[1]
+        blocks = cdiv(sum(group.steps), tile.rows)
+        forward_kernel[(cdiv(words, tile.words), shape[0], blocks)](
+            group.queries, group.keys, group.masks or group.queries, scores, group.factors, group.channels,
+            *group.numbers(), WORDS=tile.words, ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
+        )  # fmt: skip
+        ctx.save_for_backward(*(mask for mask in masks if mask is not None), *tensors)
+        ctx.count, ctx.masked = count, tuple(mask is not None for mask in masks)
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        saved = list(ctx.saved_tensors)
+        masks = tuple(saved.pop(0) if masked else None for masked in ctx.masked)
+        group = _Arguments.of(ctx.count, masks, tuple(saved))
+        tile = _backward_tile(group)
+        batch, _, size = group.queries[0].shape
+        blocks = cdiv(size, tile.lanes)
+        query_gradients = tuple(torch.empty_like(q, memory_format=torch.contiguous_format) for q in group.queries)
+        key_gradients = tuple(torch.empty_like(k, memory_format=torch.contiguous_format) for k in group.keys)
+        parts = (batch, blocks, group.rank, sum(group.steps))
+        factor_parts = group.queries[0].new_empty(parts, dtype=torch.float32)
+        channel_parts = group.queries[0].new_empty((batch, ctx.count, size), dtype=torch.float32)
+        backward_kernel[(blocks, batch)](
+            group.queries, group.keys, group.masks or group.queries, tuple(g.contiguous() for g in gradients),
+            group.factors, group.channels, query_gradients, key_gradients, factor_parts, channel_parts,
+            *group.numbers(), ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
+        )  # fmt: skip
+        channel_gradients = channel_parts.sum(0).unbind(0)
+        factor_gradients = factor_parts.sum((0, 1)).split(group.steps, dim=1) if group.rank else ()
+        results = (*query_gradients, *key_gradients, *factor_gradients, *channel_gradients)
+        return None, None, *(r.to(t.dtype) for r, t in zip(results, saved, strict=True))
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    queries: tuple[Tensor, ...]
+    keys: tuple[Tensor, ...]
+    factors: tuple[Tensor, ...]
+    channels: tuple[Tensor, ...]
+    masks: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, count: int, masks: Sequence[Tensor | None], tensors: Sequence[Tensor]) -> _Arguments:
+        tensors = [t if t.stride(-1) == 1 or t.shape[-1] == 1 else t.contiguous() for t in tensors]
+        queries, keys, channels = tensors[:count], tensors[count : 2 * count], tensors[-count:]
+        if any(mask is not None for mask in masks):
+            masks = [
+                torch.ones(k.shape[:2], dtype=torch.bool, device=k.device) if mask is None else mask.contiguous()
+                for k, mask in zip(keys, masks, strict=True)
+            ]
+        return cls(
+            tuple(queries),
+            tuple(keys),
+            tuple(tensors[2 * count : -count]),
+            tuple(channels),
+            tuple(mask for mask in masks if mask is not None),
+        )
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(key.shape[1] for key in self.keys)
+
+    @property
+    def rank(self) -> int:
+        return self.factors[0].shape[0] if self.factors else 0
+
+    def numbers(self) -> tuple[Any, ...]:
+        """Strides, sizes and what the kernels are specialised on, in their order."""
+        return (
+            tuple(q.stride(0) for q in self.queries),
+            tuple(q.stride(1) for q in self.queries),
+            tuple(k.stride(0) for k in self.keys),
+            tuple(k.stride(1) for k in self.keys),
+            tuple(mask.stride(0) for mask in self.masks) or tuple(0 for _ in self.keys),
+            tuple(f.stride(0) for f in self.factors),
+            self.steps,
+            self.queries[0].shape[1],
+            self.queries[0].shape[2],
+            len(self.queries),
+            self.rank,
+            bool(self.masks),
+            self.queries[0].is_cuda,
+        )
+
+
+def _forward_tile(group: _Arguments) -> Tile:
+    rows = _rows(group)
+    if not group.rank:
+        return Tile(rows=min(rows, 16), lanes=32, words=8, warps=4)
+    return Tile(rows, lanes=16, words=4, warps=min(8, max(1, rows // 32)))
+
+
+def _backward_tile(group: _Arguments) -> Tile:
+    rows = _rows(group)
+    return Tile(rows, lanes=16, words=1, warps=min(8, max(1, rows // 32)))
+
+
+def _rows(group: _Arguments) -> int:
+    return max(16, next_power_of_2(sum(group.steps)))
