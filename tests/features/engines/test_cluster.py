@@ -16,7 +16,7 @@ from .clips import LIGHT, write_clip
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'hoca[cluster]'")
 
-CLIPS = 40
+CLIPS = 60
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,6 @@ def test_a_killed_process_costs_no_clip_and_none_is_made_twice(cluster: None, ho
     assert {name: (store / name).stat().st_mtime_ns for name in killed} == killed
     reported = (store / "extraction.csv").read_text(encoding="utf-8").splitlines()[1:]
     assert len(reported) == CLIPS + 2
-    assert not list(store.glob(".*.tmp")) or len(killed) < CLIPS
 
 
 def test_a_second_run_on_the_cluster_has_nothing_to_do(cluster: None, hoca: Command, tmp_path: Path) -> None:
