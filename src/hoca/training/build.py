@@ -72,7 +72,8 @@ def build_model(
 
 
 def build_optimizer(recipe: Recipe, model: Captioner) -> torch.optim.Optimizer:
-    on_gpu = next(model.parameters()).device.type == "cuda"
-    return torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=on_gpu
-    )
+    device = next(model.parameters()).device
+    if device.type != "cuda":
+        return torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    rate = torch.tensor(recipe.learning_rate, device=device)  # a captured step reads it there
+    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=recipe.weight_decay, fused=True, capturable=True)

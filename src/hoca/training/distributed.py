@@ -21,6 +21,7 @@ class Processes:
     rank: int
     world: int
     device: torch.device
+    joined: bool = False  # whether a process group exists, through which gradients are summed
 
     @property
     def first(self) -> bool:
@@ -29,7 +30,7 @@ class Processes:
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """Gradients are averaged over the processes; a batch may leave parameters unused (a missing modality)."""
-        return DistributedDataParallel(model, find_unused_parameters=True) if self.world > 1 else model
+        return DistributedDataParallel(model, find_unused_parameters=True) if self.joined else model
 
     def total(self, value: Tensor) -> Tensor:
         """The sum over the processes."""
@@ -50,6 +51,31 @@ class Processes:
             dist.barrier()
 
 
+class FlatGradients:
+    """All gradients in one piece of memory, summed over the processes in one call.
+
+    Every process takes part in every step with all of them, whichever modalities its own videos lack.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.flat = parameters[0].new_zeros(sum(p.numel() for p in parameters))
+        self.views = [
+            part.view_as(p)
+            for part, p in zip(self.flat.split([p.numel() for p in parameters]), parameters, strict=True)
+        ]
+
+    @torch.no_grad()
+    def reduce(self) -> None:
+        given = [(view, p.grad) for view, p in zip(self.views, self.parameters, strict=True) if p.grad is not None]
+        if len(given) < len(self.views):
+            self.flat.zero_()
+        torch._foreach_copy_([view for view, _ in given], [gradient for _, gradient in given])
+        dist.all_reduce(self.flat)
+        for view, parameter in zip(self.views, self.parameters, strict=True):
+            parameter.grad = view
+
+
 @contextmanager
 def processes(device: str) -> Iterator[Processes]:
     """Join the processes that `torchrun` started (nccl on GPUs, gloo on CPUs), or be the only one."""
@@ -63,7 +89,7 @@ def processes(device: str) -> Iterator[Processes]:
         return
     dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
     try:
-        yield Processes(dist.get_rank(), world, place)
+        yield Processes(dist.get_rank(), world, place, joined=True)
     finally:
         dist.destroy_process_group()
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from hoca.data import Batch, Batches
 from hoca.errors import UserError
 from hoca.metrics import Evaluator
 from hoca.progress import say
+from hoca.training.ahead import Late, beside
 from hoca.training.beginning import Beginning
 from hoca.training.build import build_dataset, build_model, build_optimizer, build_vocabulary
 from hoca.training.checkpoint import Checkpoint, Checkpoints, write_checkpoint
@@ -31,11 +31,11 @@ from hoca.training.distributed import Processes, processes
 from hoca.training.evaluation import Search, caption_split
 from hoca.training.log import Log
 from hoca.training.modality_dropout import leave_out
-from hoca.training.objective import caption_loss
 from hoca.training.recipe import Recipe
 from hoca.training.reward import RewardObjective
 from hoca.training.schedule import learning_rate
 from hoca.training.state import State, require_same
+from hoca.training.step import autocast, choose_step
 
 
 def train(recipe: Recipe, *, resume: bool = False) -> Path:
@@ -75,24 +75,24 @@ class Trainer:
         )
         references = {video.id: video.captions for video in self.dataset.videos("validation")}
         self.evaluator = Evaluator(references) if references else None
-        self.reward: RewardObjective | None = None
+        reward: RewardObjective | None = None
         if recipe.objective == "reward":
-            self.reward = RewardObjective(recipe, self.dataset.videos("train"), self.vocabulary)
+            reward = RewardObjective(recipe, self.dataset.videos("train"), self.vocabulary)
         torch.manual_seed(recipe.seed)
         model = build_model(recipe, self.dataset, self.vocabulary, self.beginning).to(here.device)
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average)) if recipe.average else None
         self.state = State(model, build_optimizer(recipe, model), average, here)
-        self.wrapped = here.wrap(model)
         torch.manual_seed(recipe.seed + 1 + here.rank)  # dropout differs between processes
         if resume:
             self._resume()
+        self.step = choose_step(recipe, self.state, self.vocabulary.pad, reward)
         self.log: Log | None = None
         if here.first:
             self.checkpoints.tidy()
             recipe.write(self.run / "recipe.yaml")
             self.vocabulary.save(self.run / "vocabulary.json")
             self.log = Log(self.run, recipe.epochs, len(self.batches))
-        self._unchecked: tuple[Tensor, int, list[str]] | None = None  # of the step before
+        self._unchecked: tuple[Late, int, list[str]] | None = None  # of the step before
 
     def fit(self) -> None:
         progress = self.state.progress
@@ -122,48 +122,29 @@ class Trainer:
         self.batches.set_epoch(progress.epoch)
         self._begun = time.monotonic() - progress.seconds
         self._summed = torch.tensor(progress.loss, dtype=torch.float64, device=self.here.device)
-        self.wrapped.train()
-        for batch in self.batches.iterate(start=progress.batch):
-            self._step(batch.to(self.here.device, non_blocking=True))
+        self.state.model.train()
+        for batch in beside(self.batches.iterate(start=progress.batch), self.here.device):
+            self._step(batch)
             if self.recipe.checkpoint_every and progress.step % self.recipe.checkpoint_every == 0:
                 self._save()
         self._finish_epoch()
 
     def _step(self, batch: Batch) -> None:
         progress = self.state.progress
-        optimizer = self.state.optimizer
-        for group in optimizer.param_groups:
-            group["lr"] = self._learning_rate(progress.step)
-        with self._autocast():
-            summed = self._loss(leave_out(batch, self.recipe.modality_dropout))
+        summed = self.step(leave_out(batch, self.recipe.modality_dropout), self._learning_rate(progress.step))
         self._check_loss()
-        optimizer.zero_grad(set_to_none=True)
-        # Gradients are averaged over the processes: times their number, they are those of the global batch.
-        (summed * self.here.world / batch.global_caption_count).backward()
-        if self.recipe.gradient_clip:
-            nn.utils.clip_grad_norm_(self.state.model.parameters(), self.recipe.gradient_clip)
-        optimizer.step()
-        if self.state.average is not None:
-            self.state.average.update_parameters(self.state.model)
-        self._unchecked = summed.detach(), batch.caption_count, batch.ids
-        self._summed += summed.detach()
+        self._unchecked = Late(summed), batch.caption_count, batch.ids
+        self._summed += summed
         progress.batch += 1
         progress.step += 1
         progress.captions += batch.global_caption_count
 
-    def _loss(self, batch: Batch) -> Tensor:
-        """Summed over the captions of this process."""
-        if self.reward is not None:
-            return self.reward(self.state.model, self.wrapped, batch)
-        logits = self.wrapped(batch.features, batch.lengths, batch.words[:, :, :-1], batch.category)
-        return caption_loss(logits, batch.words, self.vocabulary.pad, self.recipe.label_smoothing)
-
     def _check_loss(self) -> None:
-        """Look at the loss of the step before, which a GPU has finished by now, so that nothing waits for it."""
+        """Look at the loss of the step before while a GPU computes the present one."""
         if self._unchecked is None:
             return
         summed, captions, ids = self._unchecked
-        loss = summed.item()
+        loss = float(summed)
         if not math.isfinite(loss):
             raise UserError(f"the loss is {loss} at {self._where(ids)}")
         if self.log is not None:
@@ -221,15 +202,12 @@ class Trainer:
         if self.evaluator is None:
             return None
         greedily = replace(Search.of(self.recipe), beam=1)
-        with self._autocast():
+        with autocast(self.recipe, self.here):
             captions = caption_split(self.state.kept, self.dataset, "validation", greedily, self.here)
         return self.evaluator.evaluate(captions, metrics=("CIDEr",)).corpus["CIDEr"]
 
     def _learning_rate(self, step: int) -> float:
         return learning_rate(self.recipe, step, self.recipe.epochs * len(self.batches))
-
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.here.device.type, torch.bfloat16, enabled=self.recipe.precision == "bf16")
 
     def _keep(self, score: float | None) -> None:
         if self.here.first:

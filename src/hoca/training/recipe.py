@@ -74,6 +74,9 @@ class Recipe:
         0.0, "decay of a running average of the weights, which is what is validated and kept; 0 = off"
     )
     precision: Literal["float32", "bf16"] = _key("float32", "bf16 = autocast")
+    step: Literal["auto", "plain", "captured"] = _key(
+        "auto", "captured = as CUDA graphs, one launch per step, which auto does on a GPU"
+    )
     device: str = _key("auto", "auto = the GPU if there is one")
     workers: int = _key(0, "processes that prepare batches; 0 = features are kept on the training device")
 

@@ -17,7 +17,17 @@ from hoca.training.distributed import Processes
 from hoca.training.log import Row
 from hoca.training.recipe import Recipe
 
-FREE_ON_RESUME = {"epochs", "patience", "workers", "device", "checkpoint_every", "run", "beam", "length_penalty"}
+FREE_ON_RESUME = {
+    "epochs",
+    "patience",
+    "workers",
+    "device",
+    "checkpoint_every",
+    "run",
+    "beam",
+    "length_penalty",
+    "step",
+}
 
 
 @dataclass

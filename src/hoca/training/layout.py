@@ -1,0 +1,105 @@
+"""Batches in a few fixed shapes, so that a step captured for one of them serves many batches.
+
+Sizes are rounded up, videos filled up, and of all places of the words only those that hold one are kept: attention and
+the words' scores, which cost most, are not computed for padding. The loss and its gradient stay what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hoca.data import Batch
+
+
+@dataclass(frozen=True)
+class Shape:
+    videos: int  # B
+    captions: int  # R
+    words: int  # L
+    places: int  # Q, of words that are predicted, per video
+    steps: tuple[tuple[str, int], ...]  # T of every modality that is there
+    ragged: frozenset[str]  # the modalities of which some video may have fewer steps
+
+    def parts(self) -> dict[str, tuple[int, ...]]:
+        """The whole numbers of a batch, in the order in which they lie in one piece of memory."""
+        places = self.videos, self.places
+        return {
+            "words": (self.videos, self.captions, self.words),
+            "places": places,
+            "targets": places,
+            "category": (self.videos,),
+            "count": (),  # captions of the global batch
+            **{f"length {modality}": (self.videos,) for modality, _ in self.steps},
+        }
+
+
+class Inputs:
+    """The tensors that a step of one shape reads, always at the same addresses."""
+
+    def __init__(self, shape: Shape, widths: Mapping[str, int], device: torch.device) -> None:
+        self.shape = shape
+        self.features = {m: torch.zeros(shape.videos, t, widths[m], device=device) for m, t in shape.steps}
+        sizes = {name: prod(part) for name, part in shape.parts().items()}
+        self._numbers = torch.zeros(sum(sizes.values()), dtype=torch.long, device=device)
+        pieces = self._numbers.split(list(sizes.values()))
+        views = {name: x.view(part) for (name, part), x in zip(shape.parts().items(), pieces, strict=True)}
+        self.lengths = {modality: views[f"length {modality}"] for modality, _ in shape.steps}
+        self.words, self.places, self.targets = views["words"], views["places"], views["targets"]
+        self.category, self.count = views["category"], views["count"]
+
+    def fill(self, batch: Batch, numbers: Tensor) -> None:
+        """Copy a batch of this shape and its `numbers`, as `lay_out` gives them, to where the step reads them."""
+        pinned = numbers.pin_memory() if self._numbers.is_cuda else numbers
+        self._numbers.copy_(pinned, non_blocking=True)
+        for modality, place in self.features.items():
+            values = batch.features[modality][:, : place.shape[1]]
+            if values.shape != place.shape:
+                place.zero_()  # a NaN that an earlier batch left would reach the gradient, masked or not
+            place[: values.shape[0], : values.shape[1]].copy_(values, non_blocking=True)
+
+
+def lay_out(batch: Batch, *, videos: int, pad: int, max_steps: Mapping[str, int]) -> tuple[Shape, Tensor]:
+    """The shape that a batch (its words on the CPU) is computed in, and its whole numbers in the order of `parts`.
+
+    Videos added to make up the number have every modality and no word. Where a video has fewer words than places, the
+    rest point to its first word and have no target.
+    """
+    given = batch.words.numpy()  # [B, R, L + 1]
+    count, rows, columns = given.shape
+    words = np.full((videos, rounded(rows), rounded(columns - 1) + 1), pad, dtype=np.int64)
+    words[:count, :rows, :columns] = given
+    targets = words[:, :, 1:].reshape(videos, -1)  # [B, R·L]
+    said = targets != pad
+    most = rounded(max(1, int(said.sum(1).max())))
+    places = np.argsort(~said, axis=1, kind="stable")[:, :most]
+    targets = np.take_along_axis(targets, places, axis=1)
+    places[targets == pad] = 0
+    lengths, steps, ragged = {}, {}, set()
+    for modality, length in batch.lengths.items():
+        longest = int(length.max())
+        if longest:
+            steps[modality] = min(rounded(longest), max_steps[modality])
+            lengths[modality] = np.full(videos, steps[modality], dtype=np.int64)
+            lengths[modality][:count] = length.numpy()
+            if lengths[modality].min() < steps[modality]:
+                ragged.add(modality)
+    category = np.full(videos, -1, dtype=np.int64)
+    if batch.category is not None:
+        category[:count] = batch.category.numpy()
+    shape = Shape(videos, words.shape[1], words.shape[2] - 1, most, tuple(steps.items()), frozenset(ragged))
+    whole = [words[:, :, :-1], places, targets, category, np.array(batch.global_caption_count), *lengths.values()]
+    return shape, torch.from_numpy(np.concatenate([part.ravel() for part in whole]))
+
+
+def rounded(size: int) -> int:
+    """The next of a few sizes: every one up to 4, every fourth up to 32, then eight of them between powers of two."""
+    if size <= 4:
+        return size
+    step = max(4, 2 ** (size.bit_length() - 1) // 8)
+    return -(-size // step) * step

@@ -1,0 +1,138 @@
+"""The plain step, the one in fixed shapes and the captured one learn the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from hoca.errors import UserError
+from hoca.training.ahead import Late, beside
+from hoca.training.distributed import Processes
+from hoca.training.layout import Inputs, lay_out, rounded
+from hoca.training.loop import Trainer
+from hoca.training.step import CapturedStep, PlainStep, StaticStep, Step
+
+from .tiny import tiny
+
+CPU = torch.device("cpu")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def trainer(data: Path, run: Path, here: Processes | None = None, **changes: Any) -> Trainer:
+    options = {"dropout": 0.0, "hidden": 16, "batch": 7, "precision": "float32", "step": "plain"} | changes
+    return Trainer(tiny(data, run, **options), here or Processes(0, 1, CPU), resume=False)
+
+
+def losses(of: Trainer, step: Step, count: int) -> list[float]:
+    """Per caption, over epochs of different batches."""
+    found: list[float] = []
+    of.state.model.train()
+    for epoch in range(count):
+        of.batches.set_epoch(epoch)
+        for batch in beside(iter(of.batches), of.here.device):
+            if len(found) == count:
+                return found
+            found.append(float(Late(step(batch, 0.01))) / batch.caption_count)
+    return found
+
+
+def static(of: Trainer) -> StaticStep:
+    return StaticStep(of.recipe, of.state, of.vocabulary.pad)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"average": 0.9, "gradient_clip": 0.5, "label_smoothing": 0.1, "weight_decay": 0.1},
+        {"captions": 1, "model": "hoca-ubt", "batch": 5},
+        {"model": "hoca-u", "normalise": True, "max_steps": 5},
+    ],
+    ids=["default", "options", "pairs", "unary"],
+)
+def test_fixed_shapes_learn_what_the_plain_step_learns(
+    tiny_data: Path, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """Ragged videos, some without sound; the last batch of an epoch is smaller."""
+    plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))
+    expected, found = losses(plain, plain.step, 12), losses(fixed, static(fixed), 12)
+    assert found == pytest.approx(expected, rel=1e-4)
+    for (name, value), other in zip(
+        plain.state.kept_weights().items(), fixed.state.kept_weights().values(), strict=True
+    ):
+        torch.testing.assert_close(other, value, rtol=1e-2, atol=2e-4, msg=name)
+
+
+def test_gradients_pass_through_one_piece_of_memory_between_processes(tiny_data: Path, tmp_path: Path) -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        alone = trainer(tiny_data, tmp_path / "alone")
+        joined = trainer(tiny_data, tmp_path / "joined", Processes(0, 1, CPU, joined=True))
+        assert losses(joined, static(joined), 6) == pytest.approx(losses(alone, alone.step, 6), rel=1e-4)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_few_shapes_serve_an_epoch_and_hold_no_more_places_than_words(tiny_data: Path, tmp_path: Path) -> None:
+    of = trainer(tiny_data, tmp_path / "run")
+    for batch in of.batches:
+        shape, numbers = lay_out(batch, videos=7, pad=of.vocabulary.pad, max_steps=of.state.model.config.max_steps)
+        inputs = Inputs(shape, of.state.model.config.modalities, CPU)
+        inputs.fill(batch, numbers)
+        said = (batch.words[:, :, 1:] != of.vocabulary.pad).sum((1, 2))
+        assert shape.places == rounded(int(said.max()))
+        assert int((inputs.targets != of.vocabulary.pad).sum()) == int(said.sum())
+        predicted = inputs.words.flatten(1).gather(1, inputs.places)  # [B, Q]: the word before each target
+        first = predicted[inputs.targets != of.vocabulary.pad] == of.vocabulary.bos
+        assert int(first.sum()) == batch.caption_count
+        assert set(inputs.features) == set(inputs.lengths)
+
+
+def test_nothing_of_the_batch_before_is_left(tiny_data: Path, tmp_path: Path) -> None:
+    of = trainer(tiny_data, tmp_path / "run")
+    batch = next(iter(of.batches))
+    shape, numbers = lay_out(batch, videos=9, pad=of.vocabulary.pad, max_steps=of.state.model.config.max_steps)
+    inputs = Inputs(shape, of.state.model.config.modalities, CPU)
+    for values in inputs.features.values():
+        values.fill_(torch.nan)
+    inputs.fill(batch, numbers)
+    assert all(bool(torch.isfinite(values).all()) for values in inputs.features.values())
+
+
+def test_sizes_are_rounded_up_by_an_eighth_at_most() -> None:
+    sizes = [rounded(size) for size in range(1, 2000)]
+    assert sizes == sorted(sizes)
+    assert all(size <= found < size * 1.125 + 4 for size, found in enumerate(sizes, start=1))
+    assert len(set(sizes)) < 70
+
+
+def test_a_captured_step_without_a_gpu_is_an_error(tiny_data: Path, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(UserError, match="step=captured needs a GPU"):
+        trainer(tiny_data, tmp_path / "run", step="captured")
+
+
+@needs_gpu
+def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(tiny_data: Path, tmp_path: Path) -> None:
+    here = Processes(0, 1, torch.device("cuda", 0))
+    plain, fast = (
+        trainer(tiny_data, tmp_path / step, here, step=step, device="cuda", average=0.99)
+        for step in ("plain", "captured")
+    )
+    assert isinstance(plain.step, PlainStep)
+    assert isinstance(fast.step, CapturedStep)
+    assert losses(fast, fast.step, 200) == pytest.approx(losses(plain, plain.step, 200), rel=1e-3)
+
+
+@needs_gpu
+def test_a_captured_bf16_step_with_dropout_learns(tiny_data: Path, tmp_path: Path) -> None:
+    here = Processes(0, 1, torch.device("cuda", 0))
+    changes = {"step": "captured", "device": "cuda", "precision": "bf16", "dropout": 0.2, "modality_dropout": 0.2}
+    of = trainer(tiny_data, tmp_path / "run", here, **changes)
+    found = losses(of, of.step, 100)
+    assert found[-1] < found[0] / 2
