@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from hoca.options import make
 from hoca.training.checkpoint import locate, read_checkpoint
 from hoca.training.evaluation import Search
 from hoca.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from hoca.features import Extracted
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,12 @@ class VideoCaptioner(Captioner):
         seen = time.perf_counter()
         if not extracted.features:
             raise UserError(f"{video}: nothing to caption ({'; '.join(extracted.absent.values())})")
+        caption = self.describe(extracted, search)
+        return replace(caption, seconds={"features": seen - begun, **caption.seconds})
+
+    def describe(self, extracted: Extracted, search: Search | None = None) -> Caption:
+        """The sentence for features that were made as this model's specification says."""
+        begun = time.perf_counter()
         device = next(self.parameters()).device
         # float16 is what a feature store holds: the same file gives the same numbers as in training.
         given = {m: torch.from_numpy(x)[None].half().float().to(device) for m, x in extracted.features.items()}
@@ -68,7 +77,7 @@ class VideoCaptioner(Captioner):
             attention=_of_words(found.attention, len(words)),
             alternatives=tuple(zip(texts[1:], logprobs[1:], strict=False)),
             absent=extracted.absent,
-            seconds={"features": seen - begun, "words": time.perf_counter() - seen},
+            seconds={"words": time.perf_counter() - begun},
         )
 
 
