@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from hoca.features.engines.videos import Video
 from hoca.features.extractor import Extractor
 from hoca.progress import say
 
+Sampling = Literal["default", "paper"]
 KEYS = ("sampling", "modality", "backbone", "precision", "part", "processes", "batch", "clips")
 LEAST_COSINE = 0.98  # against one clip at a time in float32; bf16 networks come to 0.99 and above
 
@@ -51,13 +53,13 @@ class Options:
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
     with _clips(options.videos) as videos:
-        samplings = ("default", "paper") if options.sampling == "both" else (options.sampling,)
+        samplings: tuple[Sampling, ...] = ("default", "paper") if options.sampling == "both" else (options.sampling,)
         rows = [row for sampling in samplings for row in _rows(options, sampling, videos, device)]
     write_rows(out, rows, KEYS)
     say(f"{out}: {len(rows)} rows")
 
 
-def _rows(options: Options, sampling: str, videos: list[Video], device: torch.device) -> Iterator[Row]:
+def _rows(options: Options, sampling: Sampling, videos: list[Video], device: torch.device) -> Iterator[Row]:
     chosen = {"image": options.image, "motion": options.motion, "audio": options.audio}
     batch = options.batch or (BATCH_ON_GPU if device.type == "cuda" else 1)
     common = {**conditions(device), "sampling": sampling}
@@ -72,9 +74,8 @@ def _rows(options: Options, sampling: str, videos: list[Video], device: torch.de
         decoding = time.perf_counter() - begun
         seconds = sum(clip.duration for clip in decoded)
         calls = 20 if device.type == "cuda" else 3
-        timing = measure(
-            lambda e=extractor, d=decoded: e.features(d), device, calls=calls, warmup=1, at_most=options.seconds
-        )
+        work = partial(extractor.features, decoded)
+        timing = measure(work, device, calls=calls, warmup=1, at_most=options.seconds)
         cosine = _agreement(specification, extractor, decoded, device)
         about = common | {"modality": name, "backbone": "+".join(made["backbone"] for made in specification.values())}
         yield _row(about, "decode", "", 1, 1, len(decoded), seconds, decoding)

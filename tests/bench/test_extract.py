@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from ..conftest import Command
+from ..features.engines.clips import write_clip
+
+
+def test_each_backbone_is_measured_apart_from_decoding(hoca: Command, tmp_path: Path) -> None:
+    for number in range(2):
+        write_clip(tmp_path / "clips" / f"{number}.mp4", seed=number)
+    out = tmp_path / "table.csv"
+    options = ("image=light-image", "motion=light-motion", "audio=light-audio", "processes=1", "seconds=0.1")
+    result = hoca("bench", "extract", f"videos={tmp_path / 'clips'}", *options, "--device", "cpu", "--out", out)
+    assert result.code == 0
+    with open(out, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    parts = {(row["modality"], row["part"]) for row in rows}
+    assert parts == {(name, part) for name in ("image", "motion", "audio", "all") for part in ("decode", "network")} | {
+        ("all", "pipeline"),
+        ("all", "command"),
+    }
+    for row in rows:
+        expected = float(row["video_seconds"]) / float(row["seconds"])
+        assert abs(float(row["times_real_time"]) / expected - 1) < 0.02
+        if row["part"] == "network":
+            assert float(row["least_cosine"]) > 0.999
+
+
+def test_a_clip_that_fails_stops_the_measurement(hoca: Command, tmp_path: Path) -> None:
+    (tmp_path / "text.mp4").write_text("no video")
+    result = hoca("bench", "extract", f"videos={tmp_path}", "image=light-image", "motion=none", "audio=none")
+    assert result.code == 2
+    assert "text.mp4" in result.complaint
