@@ -226,6 +226,21 @@ def extract(
 
 
 @app.command()
+def serve(
+    model: Annotated[list[str] | None, typer.Option(help="A model to choose from; may be given several times.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 7860,
+    host: Annotated[str, typer.Option(help="Which address to listen on; this machine alone by default.")] = "127.0.0.1",
+    megabytes: Annotated[int, typer.Option(min=1, help="The largest upload.")] = 100,
+    seconds: Annotated[float, typer.Option(min=1, help="The longest video.")] = 120,
+) -> None:
+    """Show a page that captions videos and explains the captions."""
+    from hoca.web import Settings
+    from hoca.web import serve as serve_page
+
+    serve_page(Settings(tuple(model or ["default"]), host, port, megabytes, seconds))
+
+
+@app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(help="A YAML file; see recipes/.")],
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Keys to change.")] = None,

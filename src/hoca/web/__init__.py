@@ -1,0 +1,5 @@
+"""The page: drop a video, get the sentence and what each word looked at. Needs the extra `web` (Gradio)."""
+
+from hoca.web.serve import Settings, serve
+
+__all__ = ["Settings", "serve"]

@@ -1,0 +1,144 @@
+"""Run the page: on this machine alone unless told otherwise, with limits, and without a trace when it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hoca import media
+from hoca.errors import UserError
+from hoca.progress import say
+
+MEGABYTE = 10**6
+
+
+@dataclass(frozen=True)
+class Settings:
+    models: tuple[Path | str, ...] = ("default",)  # the first one is chosen at the start
+    host: str = "127.0.0.1"  # this machine alone
+    port: int = 7860  # 0: any that is free
+    megabytes: int = 100  # of an upload
+    seconds: float = 120  # that an upload may play
+    waiting: int = 64  # requests that wait in line; more are told to come back
+    keep: float = 600  # seconds that an upload stays for the page that shows it
+
+    def limits(self) -> media.Limits:
+        return media.Limits(
+            bytes=self.megabytes * MEGABYTE,
+            seconds=self.seconds,
+            decode_seconds=60,
+            pixels=4096 * 2304,
+            frames=int(240 * self.seconds) + 1,
+            memory=2 * 1024**3,
+        )
+
+
+def serve(settings: Settings) -> None:
+    """Show the page until Ctrl-C or a signal to end."""
+    with running(settings) as address:
+        say(f"hoca is at {address}; Ctrl-C ends it")
+        ended = threading.Event()
+        before = signal.signal(signal.SIGTERM, lambda *_: ended.set())
+        try:
+            while not ended.wait(1.0):
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[str]:
+    """The page, running in threads of this process; yields its address.
+
+    It works in a temporary folder, which is the working directory meanwhile: so the names that Gradio gives to uploads
+    are relative, and no path of this machine leaves it.
+    """
+    models = [_absolute(model) for model in settings.models]
+    port = settings.port or _free_port(settings.host)
+    with tempfile.TemporaryDirectory(prefix="hoca-", ignore_cleanup_errors=True) as folder, _inside(Path(folder)):
+        gradio = _gradio("uploads")
+        from starlette.middleware import Middleware
+
+        from hoca.web.examples import examples
+        from hoca.web.page import build
+        from hoca.web.service import Service
+        from hoca.web.uploads import Guard, Uploads
+
+        with Service(models, settings.limits()) as service, Uploads(Path(folder) / "uploads", settings.keep) as uploads:
+            page = build(service, uploads, examples(Path("examples")))
+            page.queue(max_size=settings.waiting)
+            try:
+                page.launch(
+                    server_name=settings.host,
+                    server_port=port,
+                    max_file_size=settings.megabytes * MEGABYTE,
+                    app_kwargs={"middleware": [Middleware(Guard, uploads=uploads)]},
+                    theme=_theme(gradio),
+                    css=(files("hoca.web") / "template" / "page.css").read_text(encoding="utf-8"),
+                    head=f"<script>{(files('hoca.web') / 'template' / 'page.js').read_text(encoding='utf-8')}</script>",
+                    share=False,
+                    show_error=True,
+                    quiet=True,
+                    prevent_thread_lock=True,
+                    ssr_mode=False,
+                    footer_links=[],
+                    run_history=False,
+                    enable_monitoring=False,
+                )
+            except OSError as error:
+                raise UserError(f"cannot listen on {settings.host}:{port} ({error}): give another --port") from None
+            try:
+                yield f"http://{settings.host}:{port}"
+            finally:
+                page.close(verbose=False)
+
+
+def _gradio(folder: str) -> Any:
+    """Gradio, told before its import to send nothing anywhere and where uploads go."""
+    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "GRADIO_TEMP_DIR": folder}
+    try:
+        import gradio
+    except ImportError:
+        raise UserError("`hoca serve` needs Gradio: pip install 'hoca[web]'") from None
+    return gradio
+
+
+def _theme(gradio: Any) -> Any:
+    """Fonts of the visitor's own machine: others would be fetched from elsewhere."""
+    return gradio.themes.Soft(
+        **{"primary_hue": "orange", "neutral_hue": "stone", "radius_size": "lg"},
+        font=["system-ui", "sans-serif"],
+        font_mono=["ui-monospace", "monospace"],
+    )
+
+
+def _absolute(model: Path | str) -> Path | str:
+    """A path stays right when the working directory changes; a name that is no path is left alone."""
+    return Path(model).resolve() if Path(model).exists() else model
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,98 @@
+"""What the page and its API do with an upload: decode it within limits, caption it, explain the caption."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hoca import media
+from hoca.captioning import Caption, VideoCaptioner, load
+from hoca.errors import UserError, nearest
+from hoca.explain import Explanation, collect, model_name
+from hoca.features import Extractor
+
+Stage = Callable[[str], None]
+WIDEST = 10  # beam
+
+
+@dataclass(frozen=True)
+class Answer:
+    caption: Caption
+    explanation: Explanation
+
+    def facts(self) -> dict[str, Any]:
+        """What the API returns, in the form of `hoca caption --json`."""
+        return {
+            "video": self.explanation.video,
+            "text": self.caption.text,
+            "logprob": self.caption.logprob,
+            "alternatives": [{"text": text, "logprob": p} for text, p in self.caption.alternatives],
+            "absent": self.caption.absent,
+            "seconds": {stage: round(seconds, 4) for stage, seconds in self.caption.seconds.items()},
+        }
+
+
+class Service:
+    """Captions files with one of several models. Files are decoded side by side, captioned one at a time."""
+
+    def __init__(self, models: Sequence[Path | str], limits: media.Limits, workers: int = 2) -> None:
+        self.paths = {model_name(model): model for model in models}
+        if len(self.paths) < len(models):
+            raise UserError(f"two of the models are called alike ({', '.join(self.paths)}): rename one of the folders")
+        self.decoders = media.Decoders(workers, limits)
+        self._models: dict[str, VideoCaptioner] = {}
+        self._extractors: dict[str, Extractor] = {}
+        self._one_at_a_time = threading.Lock()
+        self.model(next(iter(self.paths)))
+
+    def __enter__(self) -> Service:
+        self.decoders.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.decoders.__exit__(*error)
+
+    def model(self, name: str) -> tuple[VideoCaptioner, Extractor]:
+        """A model and what makes its features, loaded when first asked for; models alike in features share those."""
+        if name not in self.paths:
+            raise UserError(f"there is no model {name!r} here: {nearest(name, self.paths)}")
+        with self._one_at_a_time:
+            if name not in self._models:
+                self._models[name] = load(self.paths[name])
+            captioner = self._models[name]
+            kind = json.dumps(captioner.specification, sort_keys=True)
+            if kind not in self._extractors:
+                self._extractors[kind] = Extractor(captioner.specification)
+            return captioner, self._extractors[kind]
+
+    def answer(self, video: Path, model: str, beam: int, stage: Stage) -> Answer:
+        """Caption a file; `stage` is told what is being done. A message to the user names no folder of this machine."""
+        if not 1 <= beam <= WIDEST:
+            raise UserError(f"beam={beam}: choose 1 to {WIDEST}")
+        try:
+            return self._answer(video, model, beam, stage)
+        except UserError as error:
+            raise UserError(str(error).replace(str(video), video.name).replace(str(video.parent), "…")) from None
+
+    def _answer(self, video: Path, model: str, beam: int, stage: Stage) -> Answer:
+        stage("decoding")
+        captioner, extractor = self.model(model)
+        begun = time.perf_counter()
+        decoded = self.decoders.decode(extractor.request(video))
+        seen = time.perf_counter()
+        stage("features")
+        with self._one_at_a_time:
+            extracted = extractor.features([decoded])[0]
+            if not extracted.features:
+                raise UserError(f"{video.name}: nothing to caption ({'; '.join(extracted.absent.values())})")
+            made = time.perf_counter()
+            stage("words")
+            caption = captioner.describe(extracted, replace(captioner.search, beam=beam))
+        caption = replace(caption, seconds={"decoding": seen - begun, "features": made - seen, **caption.seconds})
+        stage("report")
+        return Answer(caption, collect(video, [(model, captioner, caption)], self.decoders.decode))
