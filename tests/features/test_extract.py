@@ -86,9 +86,10 @@ def test_large_pictures_give_features_like_small_ones() -> None:
 @pytest.mark.parametrize(
     ("specification", "message"),
     [
-        ({"image": {"backbone": "resnet", "steps": 20}}, "image wants backbone 'resnet', known are light-image"),
-        ({"image": {"backbone": "light-image", "steps": 81}}, "81 steps, give 1 to 80"),
-        ({"image": {"backbone": "light-image"}}, "None steps"),
+        ({"image": {"backbone": "resnet", "steps": 20}}, "image wants backbone 'resnet': known: efficientnet-lite2"),
+        ({"image": {"backbone": "light-image", "sampling": "even", "steps": 81}}, "81 steps, give 1 to 80"),
+        ({"image": {"backbone": "light-image", "sampling": "even"}}, "None steps"),
+        ({"image": {"backbone": "light-image", "steps": 3}}, "sampling None, light-image knows even"),
         ({"image": None}, "image wants backbone None"),
         ({"sound": {"backbone": ["light-audio"], "steps": 3}}, "sound wants backbone"),
     ],

@@ -8,12 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hoca.assets import cache, registry
+from hoca.assets.brought import BROUGHT, Brought, bring, brought, brought_file
 from hoca.assets.registry import Progress, sha256_of
 from hoca.assets.table import TABLE, Asset
 from hoca.errors import UserError
 from hoca.files import replacing
 
-__all__ = ["TABLE", "Asset", "Status", "listing", "path", "pull", "verify"]
+__all__ = [
+    "BROUGHT",
+    "TABLE",
+    "Asset",
+    "Brought",
+    "Status",
+    "brought",
+    "brought_file",
+    "listing",
+    "path",
+    "pull",
+    "sha256_of",
+    "verify",
+]
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,8 @@ def path(name: str) -> Path:
 
 def pull(name: str, archive: Path | None = None, progress: Progress = lambda done, size: None) -> Path:
     """Fetch and convert an asset, or take it from `archive`, a file brought by hand; nothing is done if it is here."""
+    if name in BROUGHT:
+        return bring(BROUGHT[name], archive)
     asset = _row(name)
     with cache.locked(name):
         target = cache.folder() / asset.file
@@ -76,7 +92,7 @@ def verify(name: str) -> bool:
 
 def _row(name: str) -> Asset:
     if name not in TABLE:
-        raise UserError(f"there is no asset {name!r}: choose among {', '.join(TABLE)}")
+        raise UserError(f"there is no asset {name!r}: choose among {', '.join([*TABLE, *BROUGHT])}")
     return TABLE[name]
 
 

@@ -17,6 +17,7 @@ from hoca.data.corpus import Corpus, Video, write_corpus
 from hoca.data.official import check_counts, find_file, read_arrays, read_official, sha256
 from hoca.data.problems import OnProblem, Problems, Report, log
 from hoca.errors import UserError
+from hoca.features.specification import specify
 from hoca.features.store import FeatureStore
 
 VIDEOS = {"train": 6513, "validation": 497, "test": 2990}
@@ -140,17 +141,9 @@ def restored(quantised: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def clip_specification(source: Path) -> dict[str, Any]:
-    made = {
-        "weights": None,
-        "sampling": "default",
-        "file": "clip-features.npz",
-        "sha256": sha256(_packed_clips(source)),
-    }
-    backbones = {"image": "efficientnet-lite2", "motion": "i3d-kinetics-400", "audio": "soundnet-8"}
-    return {
-        name: {"backbone": backbones[name], "steps": steps, "width": width, **made}
-        for name, (steps, width) in CLIP_SHAPES.items()
-    }
+    """What `hoca extract` makes by default, so that a model of these features takes files; and where they are from."""
+    made = {"file": "clip-features.npz", "sha256": sha256(_packed_clips(source))}
+    return {name: how | made for name, how in specify().items()}
 
 
 def _video(row: dict[str, Any], captions: list[tuple[int, str]], categories: tuple[str, ...]) -> Video:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hoca import media
 from hoca.errors import UserError
-from hoca.features import light
-from hoca.features.picture import shrink
+from hoca.features.backbones import Backbone, backbone
+from hoca.media.request import Decoded
 
-MAX_STEPS = 80
+if TYPE_CHECKING:
+    from hoca.features.extractor import Extractor
 
 
 @dataclass(frozen=True)
@@ -24,66 +25,42 @@ class Extracted:
     duration: float  # seconds
 
 
-class Absent(Exception):
-    """The clip lacks what a modality is made of; the message says what."""
-
-
 def extract(path: Path | str, specification: Mapping[str, Any]) -> Extracted:
-    """The features of a video file."""
-    check(specification)
-    return of_clip(media.read(path, rate=light.RATE, transform=shrink), specification)
+    """The features of a video file. An `Extractor` kept for several files loads its networks once."""
+    from hoca.features.extractor import Extractor
+
+    return Extractor(specification).extract(path)
 
 
 def of_clip(clip: media.Clip, specification: Mapping[str, Any]) -> Extracted:
-    """The same features of a clip in memory."""
-    check(specification)
-    features: dict[str, np.ndarray] = {}
-    absent: dict[str, str] = {}
-    for name, settings in specification.items():
-        try:
-            features[name] = BACKBONES[settings["backbone"]](clip, settings["steps"])
-        except Absent as reason:
-            absent[name] = str(reason)
-    return Extracted(features, absent, clip.duration)
+    """The same features of a clip in memory, from backbones that take frames as they are."""
+    chosen = check(specification)
+    pictures = {}
+    for name, found in chosen.items():
+        wanted = found.pictures(specification[name])
+        if wanted is None:
+            if clip.waveform is not None and clip.rate != found.rate:
+                raise UserError(f"{found.name} takes sound at {found.rate} samples a second, the clip has {clip.rate}")
+        elif wanted.size is not None or not callable(wanted.pick):
+            raise UserError(f"{found.name} takes scaled frames of a file: write the clip to a file and extract that")
+        else:
+            picked = clip.frames[list(wanted.pick(len(clip.frames)))]
+            shrink = wanted.transform
+            pictures[name] = np.stack([shrink(frame) for frame in picked]) if shrink else picked
+    decoded = Decoded(pictures, {}, len(clip.frames), clip.duration, clip.waveform, clip.rate)
+    return _extractor(specification).features([decoded])[0]
 
 
-def check(specification: Mapping[str, Any]) -> None:
-    for name, settings in specification.items():
-        backbone = settings.get("backbone") if isinstance(settings, Mapping) else None
-        if not isinstance(backbone, str) or backbone not in BACKBONES:
-            raise UserError(
-                f"feature specification: {name} wants backbone {backbone!r}, known are {', '.join(BACKBONES)}"
-            )
-        steps = settings.get("steps")
-        if not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
-            raise UserError(f"feature specification: {name} wants {steps!r} steps, give 1 to {MAX_STEPS}")
+def check(specification: Mapping[str, Any]) -> dict[str, Backbone]:
+    """The backbone of each modality; an error names what cannot be followed."""
+    chosen = {}
+    for name, how in specification.items():
+        chosen[name] = backbone(how.get("backbone") if isinstance(how, Mapping) else None, name)
+        chosen[name].check(how, name)
+    return chosen
 
 
-def _image(clip: media.Clip, steps: int) -> np.ndarray:
-    return light.image(_small(clip.frames), steps)
+def _extractor(specification: Mapping[str, Any]) -> Extractor:
+    from hoca.features.extractor import Extractor
 
-
-def _motion(clip: media.Clip, steps: int) -> np.ndarray:
-    if len(clip.frames) < 2:
-        raise Absent("a single frame has no motion")
-    return light.motion(_small(clip.frames), steps)
-
-
-def _audio(clip: media.Clip, steps: int) -> np.ndarray:
-    if clip.waveform is None:
-        raise Absent("no sound")
-    features = light.audio(clip.waveform, steps)
-    if features is None:
-        raise Absent("silent throughout")
-    return features
-
-
-def _small(frames: np.ndarray) -> np.ndarray:
-    return np.stack([shrink(frame) for frame in frames])
-
-
-BACKBONES: dict[str, Callable[[media.Clip, int], np.ndarray]] = {
-    "light-image": _image,
-    "light-motion": _motion,
-    "light-audio": _audio,
-}
+    return Extractor(specification)

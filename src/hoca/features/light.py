@@ -104,10 +104,15 @@ def _flow(grey: np.ndarray, difference: np.ndarray) -> np.ndarray:
     return np.concatenate([-along_x / energy, -along_y / energy], axis=1)
 
 
+def silent(waveform: np.ndarray) -> bool:
+    """Whether there is nothing to hear: no sample, or a peak below -80 dB."""
+    return not len(waveform) or bool(np.abs(waveform).max() < SILENCE)
+
+
 def audio(waveform: np.ndarray, steps: int) -> np.ndarray | None:
     """Mono sound [samples] at 16 kHz → [steps, 80]: mean and maximum of 40 log-mel bands in equal parts of the clip.
     None if it is silent throughout (peak below -80 dB)."""
-    if not len(waveform) or np.abs(waveform).max() < SILENCE:
+    if silent(waveform):
         return None
     padded = np.pad(waveform.astype(np.float32), (0, max(0, WINDOW + HOP * (steps - 1) - len(waveform))))
     windows = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP]  # [M, 400]

@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from hoca import assets
+from hoca.errors import UserError
+from hoca.features.backbones import Backbone, backbone
 from hoca.features.store import Specification
+
+IMAGE, MOTION, AUDIO = "efficientnet-lite2", "i3d-kinetics-400", "soundnet-8"
+
+
+def specify(
+    image: str | None = IMAGE,
+    motion: str | None = MOTION,
+    audio: str | None = AUDIO,
+    sampling: Literal["default", "paper"] = "default",
+) -> Specification:
+    """The features to make. A backbone is written as on the command line (`parse_backbone`); None leaves one out."""
+    texts = {"image": image, "motion": motion, "audio": audio}
+    chosen = {modality: parse_backbone(text, modality) for modality, text in texts.items() if text is not None}
+    return {
+        modality: _settings(found, weights, sampling)
+        for modality, both in chosen.items()
+        if both is not None
+        for found, weights in [both]
+    }
 
 
 def light(image: int = 20, motion: int = 20, audio: int = 16) -> Specification:
@@ -12,4 +38,55 @@ def light(image: int = 20, motion: int = 20, audio: int = 16) -> Specification:
         name: {"backbone": f"light-{name}", "weights": None, "sampling": "even", "steps": count}
         for name, count in steps.items()
         if count
+    }
+
+
+def parse_backbone(text: str, modality: str) -> tuple[Backbone, str | None] | None:
+    """`NAME`, `NAME=FILE` (weights that the user brings), `hf:FOLDER` or `none` → the backbone, its weights' hash."""
+    if text.lower() == "none":
+        return None
+    name, _, file = (text, "", "") if text.startswith("hf:") else text.partition("=")
+    found = backbone(name, modality)
+    if found.kind != modality:
+        raise UserError(f"--{modality} {text}: {name} is a backbone for {found.kind}: give it as --{found.kind}")
+    if file:
+        if found.asset not in assets.BROUGHT:
+            raise UserError(f"--{modality} {text}: {name} takes no file, its weights are fetched: leave out ={file}")
+        kept = assets.pull(found.asset, Path(file))
+        return found, kept.stem.removeprefix(f"{found.asset}-")
+    return found, default_weights(found)
+
+
+def default_weights(found: Backbone) -> str | None:
+    """Hash of the weights that are used when none are named."""
+    if found.asset is None:
+        return found.weights
+    if found.asset in assets.BROUGHT:
+        return assets.brought(found.asset)
+    return assets.TABLE[found.asset].sha256
+
+
+def weights_file(found: Backbone, settings: Mapping[str, Any]) -> Path | None:
+    """The converted weights that a specification asks for; fetched if that is possible."""
+    wanted = settings.get("weights") or default_weights(found)
+    if found.asset is None:
+        if wanted != found.weights:
+            raise UserError(f"{found.name} has changed since these features were made: extract them again")
+        return None
+    if found.asset in assets.BROUGHT:
+        assert wanted is not None
+        return assets.brought_file(found.asset, wanted)
+    if wanted != assets.TABLE[found.asset].sha256:
+        raise UserError(f"these features were made with other weights of {found.name}: extract them again")
+    return assets.path(found.asset)
+
+
+def _settings(found: Backbone, weights: str | None, sampling: str) -> dict[str, Any]:
+    return {
+        "backbone": found.name,
+        "weights": weights,
+        "sampling": sampling,
+        "steps": found.steps[sampling],
+        "width": found.width,
+        "version": found.version,
     }

@@ -1,0 +1,84 @@
+"""Read the arrays of a checkpoint that a user brings. Nothing in it is executed: no pickle beyond plain tensors."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from hoca.errors import UserError
+
+KINDS = ".safetensors, .pt or .pth, .npz, .h5"
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of the file by name; its ending says what it is."""
+    readers: dict[str, Callable[[Path], dict[str, np.ndarray]]] = {
+        ".safetensors": load_file,
+        ".pt": _torch,
+        ".pth": _torch,
+        ".bin": _torch,
+        ".npz": _npz,
+        ".h5": _h5,
+        ".hdf5": _h5,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise UserError(f"{path}: a checkpoint of an unknown kind: give {KINDS}")
+    try:
+        arrays = reader(path)
+    except (pickle.UnpicklingError, RuntimeError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise UserError(f"{path} holds more than tensors, or is damaged ({reason}): nothing of it was run") from None
+    except (SafetensorError, ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, UserError):
+            raise
+        reason = str(error).split("\n", 1)[0]
+        raise UserError(f"{path} is not a checkpoint that can be read ({reason}): fetch it again") from None
+    if not arrays:
+        raise UserError(f"{path} holds no weights: give the published file")
+    return arrays
+
+
+def _torch(path: Path) -> dict[str, np.ndarray]:
+    import torch
+
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    while isinstance(state, dict) and isinstance(state.get("state_dict", state.get("model")), dict):
+        state = state.get("state_dict", state.get("model"))
+    if not isinstance(state, dict):
+        raise ValueError(f"a {type(state).__name__}, expected named tensors")
+    return {
+        str(name).removeprefix("module."): value.float().numpy() if value.is_floating_point() else value.numpy()
+        for name, value in state.items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def _npz(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as arrays:
+        if not isinstance(arrays, np.lib.npyio.NpzFile):
+            raise ValueError("a single array, expected named ones")
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _h5(path: Path) -> dict[str, np.ndarray]:
+    try:
+        import h5py
+    except ImportError:
+        raise UserError(f"{path}: reading HDF5 needs h5py: pip install 'hoca[h5]'") from None
+    arrays: dict[str, np.ndarray] = {}
+
+    def keep(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiu":
+            arrays[name] = item[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(keep)
+    return arrays

@@ -1,0 +1,146 @@
+"""What the backbones of one kind have in common: which frames or sounds they want, and how they become steps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from hoca.errors import UserError
+from hoca.features import sampling
+from hoca.media.request import Decoded, First, Pictures, Spread
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from hoca.features.network import Network
+
+Kind = Literal["image", "motion", "audio"]
+Settings = Mapping[str, Any]  # one modality of a specification
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backbone(ABC):
+    """A feature extractor by name: what it takes, what it gives, where its weights come from."""
+
+    name: str
+    width: int
+    build: Callable[[], nn.Module] | None = None  # None: plain arithmetic, no network
+    asset: str | None = None  # name of the weights in `hoca.assets`
+    weights: str | None = None  # their SHA-256 where they are no asset
+    version: int = 1  # raised when the same file gives other features than before
+    side: int = 224  # of the pictures it sees
+    rate: int | None = None  # samples per second of the sound it hears
+    bfloat16_on_cpu: bool = False  # whether that is worth its rounding on a CPU that has it
+
+    kind: ClassVar[Kind]
+    steps: ClassVar[dict[str, int]]  # sampling → the most steps it gives
+
+    @abstractmethod
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        """Features [T, width] of each clip, none of which is lacking."""
+
+    @abstractmethod
+    def lacking(self, clip: Decoded) -> str | None:
+        """Why the clip has no such features; None if it has."""
+
+    def pictures(self, how: Settings) -> Pictures | None:
+        """The frames to decode; None: it takes sound."""
+        return None
+
+    def seconds(self, how: Settings) -> float | None:
+        """How much of the sound to decode; None: all."""
+        return None
+
+    def check(self, how: Settings, modality: str) -> None:
+        """Refuse settings that it cannot follow."""
+        if how.get("sampling") not in self.steps:
+            raise UserError(
+                f"feature specification: {modality} wants sampling {how.get('sampling')!r}, "
+                f"{self.name} knows {', '.join(self.steps)}"
+            )
+        if not isinstance(how.get("steps"), int) or not 1 <= how["steps"] <= sampling.MAX_STEPS:
+            raise UserError(
+                f"feature specification: {modality} wants {how.get('steps')!r} steps, give 1 to {sampling.MAX_STEPS}"
+            )
+        if how.get("version", 1) != self.version:
+            raise UserError(
+                f"feature specification: {modality} was made by version {how['version']!r} of {self.name}, "
+                f"this hoca has version {self.version}: extract the features again"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images(Backbone):
+    """A network that sees single pictures of side × side."""
+
+    kind: ClassVar[Kind] = "image"
+    steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
+
+    def pictures(self, how: Settings) -> Pictures | None:
+        return Pictures(Spread(how["steps"]), (self.side, self.side), "bicubic")
+
+    def lacking(self, clip: Decoded) -> str | None:
+        return clip.absent.get("picture")
+
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        assert network is not None
+        frames = [clip.pictures[modality] for clip in clips]
+        values = network.batched(np.concatenate(frames))  # [all frames, width]
+        return np.split(values, np.cumsum([len(each) for each in frames])[:-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Motion(Backbone):
+    """A network that sees a stretch of frames and gives one vector for every eight of them."""
+
+    kind: ClassVar[Kind] = "motion"
+    steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
+
+    def pictures(self, how: Settings) -> Pictures | None:
+        pick = First(800, least=16) if how["sampling"] == "default" else sampling.Chunks(how["steps"])
+        return Pictures(pick, (self.side, self.side), "area")
+
+    def lacking(self, clip: Decoded) -> str | None:
+        return clip.absent.get("picture")
+
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        from hoca.features import stretches
+
+        assert network is not None
+        frames = [clip.pictures[modality] for clip in clips]
+        if how["sampling"] == "default":
+            return [sampling.averaged(values, how["steps"]) for values in network.alike(frames)]
+        chunks = sampling.Chunks(how["steps"])
+        return [stretches.pooled(network, f, chunks, clip.frames) for f, clip in zip(frames, clips, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sound(Backbone):
+    """A network that hears the waveform."""
+
+    shortest: int = 1  # samples; with fewer it is absent
+    step_seconds: float = 1.0  # from one step to the next
+    kind: ClassVar[Kind] = "audio"
+    steps: ClassVar[dict[str, int]] = {"default": 16, "paper": 80}
+
+    def seconds(self, how: Settings) -> float | None:
+        # The first steps see no further than a few steps past their end.
+        return (how["steps"] + 8) * self.step_seconds if how["sampling"] == "default" else None
+
+    def lacking(self, clip: Decoded) -> str | None:
+        if clip.waveform is None:
+            return clip.absent.get("sound", "no sound")
+        if len(clip.waveform) < self.shortest:
+            return f"only {len(clip.waveform) / clip.rate:.2f} s of sound"
+        return None
+
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        assert network is not None
+        made = network.alike([clip.waveform for clip in clips if clip.waveform is not None])
+        if how["sampling"] == "default":
+            return [values[: how["steps"]] for values in made]
+        return [sampling.shortened(values, how["steps"]) for values in made]

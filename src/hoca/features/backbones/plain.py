@@ -1,0 +1,62 @@
+"""The features of `hoca.features.light` as backbones: no network, no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from hoca.features import light
+from hoca.features.backbones.kinds import Backbone, Images, Kind, Settings, Sound
+from hoca.features.picture import shrink
+from hoca.media.request import Decoded, Pictures, Spread
+
+if TYPE_CHECKING:
+    from hoca.features.network import Network
+
+EVEN = {"even": 20, "default": 20, "paper": 80}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LightImage(Images):
+    steps: ClassVar[dict[str, int]] = EVEN
+
+    def pictures(self, how: Settings) -> Pictures | None:
+        return Pictures(Spread(how["steps"]), transform=shrink)
+
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        return [light.image(clip.pictures[modality], how["steps"]) for clip in clips]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LightMotion(Backbone):
+    kind: ClassVar[Kind] = "motion"
+    steps: ClassVar[dict[str, int]] = EVEN
+
+    def pictures(self, how: Settings) -> Pictures | None:
+        return Pictures(Spread(2 * how["steps"]), transform=shrink)
+
+    def lacking(self, clip: Decoded) -> str | None:
+        return clip.absent.get("picture") or ("a single frame has no motion" if clip.frames < 2 else None)
+
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        return [light.motion(clip.pictures[modality], how["steps"]) for clip in clips]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LightAudio(Sound):
+    steps: ClassVar[dict[str, int]] = {"even": 16, "default": 16, "paper": 80}
+
+    def seconds(self, how: Settings) -> float | None:
+        return None
+
+    def lacking(self, clip: Decoded) -> str | None:
+        if clip.waveform is None:
+            return clip.absent.get("sound", "no sound")
+        return "silent throughout" if light.silent(clip.waveform) else None
+
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        made = [light.audio(clip.waveform, how["steps"]) for clip in clips if clip.waveform is not None]
+        return [values for values in made if values is not None]

@@ -1,0 +1,85 @@
+"""The extractor: networks loaded once, for any number of files."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hoca import media
+from hoca.errors import UserError
+from hoca.features.extract import Extracted, check
+from hoca.features.specification import weights_file
+from hoca.media.request import Decoded, Request
+
+if TYPE_CHECKING:
+    from hoca.features.network import Network
+
+
+class Extractor:
+    """Features as a specification asks for them; weights that are missing are fetched when it is made."""
+
+    def __init__(self, specification: Mapping[str, Any], *, device: str = "cpu", precision: str = "auto") -> None:
+        self.specification = specification
+        self.backbones = check(specification)
+        self.seconds: dict[str, float] = defaultdict(float)  # spent in each modality's network so far
+        rates = {found.rate for found in self.backbones.values() if found.rate}
+        if len(rates) > 1:
+            raise UserError(f"the audio backbones want sound at different rates ({rates}): keep one of them")
+        self.rate = rates.pop() if rates else None
+        self.networks: dict[str, Network | None] = {
+            name: self._network(name, device, precision) for name in self.backbones
+        }
+
+    def _network(self, name: str, device: str, precision: str) -> Network | None:
+        found = self.backbones[name]
+        if found.build is None:
+            return None
+        from hoca.features.network import PRECISIONS, Network, device_of
+
+        if precision not in PRECISIONS:
+            raise UserError(f"precision={precision!r} is unknown: choose among {', '.join(PRECISIONS)}")
+        weights = weights_file(found, self.specification[name])
+        return Network.load(found, weights, device_of(device), precision)
+
+    def request(self, path: Path | str) -> Request:
+        """What to decode of a file."""
+        pictures, seconds = {}, None
+        for name, found in self.backbones.items():
+            wanted = found.pictures(self.specification[name])
+            if wanted is not None:
+                pictures[name] = wanted
+            else:
+                seconds = found.seconds(self.specification[name])
+        return Request(Path(path), pictures, self.rate, seconds)
+
+    def features(self, clips: Sequence[Decoded]) -> list[Extracted]:
+        """The features of decoded files, each network run over all of them."""
+        made = [Extracted({}, {}, clip.duration) for clip in clips]
+        for name, found in self.backbones.items():
+            present = []
+            for number, clip in enumerate(clips):
+                why = found.lacking(clip)
+                if why is None:
+                    present.append(number)
+                else:
+                    made[number].absent[name] = why
+            if not present:
+                continue
+            begun = time.perf_counter()
+            values = found.run(
+                self.networks[name], [clips[number] for number in present], name, self.specification[name]
+            )
+            self.seconds[name] += time.perf_counter() - begun
+            for number, each in zip(present, values, strict=True):
+                made[number].features[name] = np.ascontiguousarray(each, dtype=np.float32)
+        return made
+
+    def extract(self, path: Path | str, limits: media.Limits | None = None) -> Extracted:
+        """The features of one file, decoded in a process of its own, so that no file can harm this one."""
+        with media.Decoders(workers=1, limits=limits or media.Limits()) as decoders:
+            return self.features([decoders.decode(self.request(path))])[0]

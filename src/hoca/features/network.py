@@ -1,0 +1,103 @@
+"""A backbone's network with its weights, on one device, in one precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from hoca.errors import UserError
+from hoca.features.backbones.kinds import Backbone
+
+Precision = Literal["auto", "float32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "bf16")
+
+
+@dataclass(frozen=True)
+class Network:
+    module: nn.Module
+    device: torch.device
+
+    @classmethod
+    def load(cls, backbone: Backbone, weights: Path | None, device: torch.device, precision: Precision) -> Network:
+        assert backbone.build is not None
+        if weights is None:
+            module = backbone.build()
+        else:
+            with torch.device("meta"):
+                module = backbone.build()
+            module.load_state_dict(load_file(weights), assign=True)
+        module = module.eval().requires_grad_(False).to(device, _dtype(backbone, device, precision))
+        for part in module.modules():  # channels last is the faster order of convolutions on both kinds of device
+            if isinstance(part, nn.Conv2d | nn.Conv3d):
+                order = torch.channels_last if isinstance(part, nn.Conv2d) else torch.channels_last_3d
+                part.weight.data = part.weight.data.contiguous(memory_format=order)
+        return cls(module, device)
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return self.module(self._sent(batch)).float().cpu().numpy()
+
+    def batched(self, inputs: np.ndarray) -> np.ndarray:
+        """[F, …] → [F, width], so many at a time as the device works best on."""
+        size = 32 if self.device.type == "cpu" else 512
+        return np.concatenate([self(inputs[first : first + size]) for first in range(0, len(inputs), size)])
+
+    def alike(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """[T, …] each → [T', width] each; on a GPU those of the same length go together."""
+        if self.device.type == "cpu":
+            return [self(each[None])[0] for each in inputs]
+        places: dict[tuple[int, ...], list[int]] = {}
+        for place, each in enumerate(inputs):
+            places.setdefault(each.shape, []).append(place)
+        made: dict[int, np.ndarray] = {}
+        for shape, same in places.items():
+            size = max(1, _GPU_FRAMES // shape[0]) if len(shape) > 1 else len(same)
+            for first in range(0, len(same), size):
+                group = same[first : first + size]
+                made.update(zip(group, self(np.stack([inputs[place] for place in group])), strict=True))
+        return [made[place] for place in range(len(inputs))]
+
+    def _sent(self, batch: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(batch))
+        if self.device.type == "cuda":
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor.to(self.device)
+
+
+_GPU_FRAMES = 4096  # that I3D takes at once: about 40 GB in bfloat16
+
+
+def device_of(name: str) -> torch.device:
+    """`auto`: a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"device={name!r} is unknown: choose auto, cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device={name!r}, but this machine has no GPU that torch can use: choose cpu or auto")
+    return device
+
+
+def _dtype(backbone: Backbone, device: torch.device, precision: Precision) -> torch.dtype:
+    if precision == "auto":
+        quick = backbone.bfloat16_on_cpu and _cpu_has_bfloat16() if device.type == "cpu" else True
+        return torch.bfloat16 if quick else torch.float32
+    return torch.bfloat16 if precision == "bf16" else torch.float32
+
+
+def _cpu_has_bfloat16() -> bool:
+    cpu: Any = torch.cpu
+    return any(
+        test()
+        for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+        if (test := getattr(cpu, name, None)) is not None
+    )
