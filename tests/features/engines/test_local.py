@@ -6,12 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from hoca.features import FeatureStore
+from hoca.features import Extracted, FeatureStore, light_specification
+from hoca.features.engines import Settings, find
+from hoca.features.engines.local import Worker
+from hoca.media import Decoded
 
 from ...conftest import Command
 from .clips import LIGHT, write_clip
@@ -171,3 +176,25 @@ def test_a_stopped_extraction_keeps_what_is_done_and_goes_on(
     after = written(store)
     assert len(after) == MANY
     assert {name: after[name] for name in before} == before
+
+
+def test_a_batch_beyond_the_memory_of_the_gpu_is_halved(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FeatureStore(tmp_path)
+    settings = Settings(device="cpu", workers=1, batch=4)
+    with Worker(store, light_specification(), settings) as worker:
+        features = worker.extractor.features
+        sizes: list[int] = []
+
+        def limited(decoded: Sequence[Decoded]) -> list[Extracted]:
+            sizes.append(len(decoded))
+            if len(decoded) > 1:
+                raise torch.cuda.OutOfMemoryError
+            return features(decoded)
+
+        monkeypatch.setattr(worker.extractor, "features", limited)
+        outcomes = list(worker.outcomes(find([folder / "clip0.mp4", folder / "clip1.mp4", folder / "clip2.mp4"])))
+    assert sizes == [3, 1, 2, 1, 1]
+    assert [outcome.status for outcome in outcomes] == ["done"] * 3
+    assert len(store) == 3
