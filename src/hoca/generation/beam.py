@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import torch
+from torch import Tensor
 
 from hoca.errors import UserError
 from hoca.generation.hypotheses import Hypotheses
@@ -11,41 +14,101 @@ from hoca.generation.step import inference, next_word
 from hoca.models import Captioner, Memory
 
 
+@dataclass(frozen=True)
+class Beams:
+    """The beginnings of all videos' sentences, best first."""
+
+    words: Tensor  # [B, W, max_length + 2] ids, <pad> after the last one said
+    total: Tensor  # [B, W], log p
+    score: Tensor  # [B, W], log p / length^length_penalty
+    ended: Tensor  # [B, W] bool
+    length: Tensor  # [B, W], <eos> counted
+    h: Tensor  # [B, W, H], of the decoder
+    c: Tensor  # [B, W, H]
+    said: Tensor  # words after which all sentences were finished
+
+    def finished(self) -> Tensor:
+        """Whether no beginning can still change: a bool on the device."""
+        return (self.ended | self.total.isinf()).all()
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    limits: Limits
+    width: int
+    length_penalty: float
+
+    def begin(self, model: Captioner, memory: Memory) -> Beams:
+        vocabulary, (h, c) = model.vocabulary, memory.start
+        device = h.device
+        shape = memory.videos, self.width
+        words = torch.full((*shape, self.limits.max_length + 2), vocabulary.pad, device=device)
+        words[:, :, 0] = vocabulary.bos
+        total = torch.full(shape, float("-inf"), device=device, dtype=torch.promote_types(h.dtype, torch.float32))
+        total[:, 0] = 0.0  # all begin alike: one of them is enough
+        return Beams(
+            words=words,
+            total=total,
+            score=total,
+            ended=torch.zeros(shape, dtype=torch.bool, device=device),
+            length=torch.zeros(shape, device=device),
+            h=h[:, None].expand(-1, self.width, -1),
+            c=c[:, None].expand(-1, self.width, -1),
+            said=torch.zeros((), dtype=torch.long, device=device),
+        )
+
+    def advance(self, model: Captioner, memory: Memory, beams: Beams, said: int) -> Beams:
+        """All beginnings of `said` words, with one word more; once all are finished, unchanged."""
+        vocabulary, size = model.vocabulary, len(model.vocabulary)
+        logprob, state = next_word(model, memory, beams.words[:, :, said], (beams.h, beams.c))  # [B, W, V]
+        blocked = self.limits.blocked(beams.words[:, :, : said + 1], vocabulary)
+        stay = torch.arange(size, device=logprob.device) != vocabulary.pad  # a finished sentence is padded, for nothing
+        open_places = ~beams.ended[..., None]
+        logprob = (logprob * open_places).masked_fill(torch.where(open_places, blocked, stay), float("-inf"))
+        totals = (beams.total[..., None] + logprob).flatten(1)  # [B, W·V]
+        length = torch.where(beams.ended, beams.length, said + 1.0)
+        scores = totals
+        if self.length_penalty:
+            scores = totals / (length**self.length_penalty).repeat_interleave(size, dim=1)
+        score, chosen = scores.topk(self.width, dim=1)  # [B, W]
+        source, word = chosen // size, chosen % size
+        words = beams.words.gather(1, source[..., None].expand_as(beams.words))
+        words[:, :, said + 1] = word
+        h, c = (part.gather(1, source[..., None].expand_as(part)) for part in state)
+        new = Beams(
+            words=words,
+            total=totals.gather(1, chosen),
+            score=score,
+            ended=beams.ended.gather(1, source) | (word == vocabulary.eos),
+            length=length.gather(1, source),
+            h=h,
+            c=c,
+            said=beams.said + 1,
+        )
+        finished = beams.finished()
+        old = beams.tensors()
+        return Beams(**{name: torch.where(finished, old[name], x.to(old[name])) for name, x in new.tensors().items()})
+
+
 def beam_search(
     model: Captioner, memory: Memory, limits: Limits | None = None, *, width: int = 5, length_penalty: float = 0.0
 ) -> Hypotheses:
     """The `width` best sentences per video by log p / length^length_penalty, <eos> counted in the length."""
     if width < 1:
         raise UserError(f"the beam's width is {width}: at least 1 is needed")
-    limits = limits or Limits()
-    vocabulary, size = model.vocabulary, len(model.vocabulary)
-    device = memory.start[0].device
-    words = torch.full((memory.videos, width, limits.max_length + 2), vocabulary.pad, device=device)
-    words[:, :, 0] = vocabulary.bos
-    total = torch.full((memory.videos, width), float("-inf"), device=device)
-    total[:, 0] = 0.0  # all begin alike: one of them is enough
-    score, state = total, None
-    ended = torch.zeros_like(total, dtype=torch.bool)
-    length = torch.zeros_like(total)
-    stay = torch.full((size,), float("-inf"), device=device)
-    stay[vocabulary.pad] = 0.0
+    search = BeamSearch(limits or Limits(), width, length_penalty)
     with inference(model):
-        for said in range(limits.max_length + 1):
-            logprob, state = next_word(model, memory, words[:, :, said], state)  # [B, W, V]
-            logprob = logprob.masked_fill(limits.blocked(words[:, :, : said + 1], vocabulary), float("-inf"))
-            logprob = torch.where(ended[..., None], stay.to(logprob.dtype), logprob)
-            totals = (total[..., None] + logprob).flatten(1)  # [B, W·V]
-            length = torch.where(ended, length, said + 1.0)
-            scores = totals / (length**length_penalty).repeat_interleave(size, dim=1)
-            score, chosen = scores.topk(width, dim=1)  # [B, W]
-            source, word = chosen // size, chosen % size
-            total = totals.gather(1, chosen)
-            words = words.gather(1, source[..., None].expand_as(words))
-            words[:, :, said + 1] = word
-            ended = ended.gather(1, source) | (word == vocabulary.eos)
-            length = length.gather(1, source)
-            h, c = (part.gather(1, source[..., None].expand_as(part)) for part in state)
-            state = h, c
-            if bool((ended | total.isinf()).all()):
-                break
-    return Hypotheses(words[:, :, : said + 2], total, score)
+        if memory.start[0].is_cuda:
+            from hoca.generation.captured import search_captured
+
+            beams = search_captured(search, model, memory)
+        else:
+            beams = search.begin(model, memory)
+            for said in range(search.limits.max_length + 1):
+                beams = search.advance(model, memory, beams, said)
+                if bool(beams.finished()):
+                    break
+    return Hypotheses(beams.words[:, :, : int(beams.said) + 1], beams.total, beams.score)

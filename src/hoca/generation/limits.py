@@ -32,7 +32,8 @@ class Limits:
             blocked[..., vocabulary.eos] = False
             return blocked
         blocked = torch.zeros(1, 1, len(vocabulary), dtype=torch.bool, device=words.device)
-        blocked[..., [vocabulary.pad, vocabulary.bos]] = True
+        for never in (vocabulary.pad, vocabulary.bos):  # one by one: a list would be copied to the device
+            blocked[..., never] = True
         blocked[..., vocabulary.unk] = not self.unknown
         blocked[..., vocabulary.eos] = said < self.min_length
         if self.no_repeat and said >= self.no_repeat:

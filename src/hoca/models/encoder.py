@@ -56,6 +56,9 @@ class Encoder(nn.Module):
     def _encode(self, modality: str, features: Tensor, length: Tensor) -> Tensor:
         self._check(modality, features)
         steps = features.shape[1]
+        if features.is_cuda and torch.is_autocast_enabled("cuda"):
+            full = bool((length == steps).all())
+            return self.encode_masked(modality, features, None if full else step_mask(length, steps, features.device))
         lstm, prepare = self.lstms[modality], nn.Sequential(self.norms[modality], self.dropout)
         if bool((length == steps).all()):
             encoded, _ = lstm(prepare(features))  # [B, T, 2H]

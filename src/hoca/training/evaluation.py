@@ -29,7 +29,7 @@ class Search:
         return cls(recipe.beam, recipe.length_penalty, limits)
 
     def __call__(self, model: Captioner, memory: Memory) -> Hypotheses:
-        if self.beam == 1:
+        if self.beam == 1 and not memory.start[0].is_cuda:  # there a beam of one, which is captured, is faster
             return greedy(model, memory, self.limits)
         return beam_search(model, memory, self.limits, width=self.beam, length_penalty=self.length_penalty)
 

@@ -1,0 +1,95 @@
+"""Beam search as captured CUDA graphs: several words a launch, and one look at the device between launches.
+
+Graphs belong to a model and are kept as long as it is: for each shape of the videos' memory and each search, the
+tensors that the graphs read and write, and one graph for every few words. All share one pool of memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from hoca.generation.beam import Beams, BeamSearch
+from hoca.models import Captioner, Memory
+
+WORDS = 6  # said between two looks at whether all sentences are finished
+SEARCHES = 8  # of different shapes that are kept per model
+
+_searches: WeakKeyDictionary[Captioner, OrderedDict[Hashable, CapturedSearch]] = WeakKeyDictionary()
+
+
+@dataclass
+class CapturedSearch:
+    search: BeamSearch
+    memory: Memory  # fixed places that a batch's memory is copied to
+    beams: Beams  # fixed places that every graph reads and writes
+    pool: Any  # torch's handle
+    graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)  # by the words said before
+
+    def run(self, model: Captioner, memory: Memory) -> Beams:
+        for fixed, given in zip(_tensors(self.memory), _tensors(memory), strict=True):
+            fixed.copy_(given)
+        self._keep(self.search.begin(model, memory))
+        last = self.search.limits.max_length + 1
+        for said in range(0, last, WORDS):
+            if said not in self.graphs:
+                self.graphs[said] = self._capture(model, range(said, min(said + WORDS, last)))
+            self.graphs[said].replay()
+            if bool(self.beams.finished()):
+                break
+        return Beams(**{name: x.clone() for name, x in self.beams.tensors().items()})
+
+    def _capture(self, model: Captioner, words: range) -> torch.cuda.CUDAGraph:
+        self.search.advance(model, self.memory, self.beams, words[0])  # prepares the libraries; not kept
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            beams = self.beams
+            for said in words:
+                beams = self.search.advance(model, self.memory, beams, said)
+            self._keep(beams)
+        return graph
+
+    def _keep(self, beams: Beams) -> None:
+        for fixed, new in zip(self.beams.tensors().values(), beams.tensors().values(), strict=True):
+            fixed.copy_(new)
+
+
+def search_captured(search: BeamSearch, model: Captioner, memory: Memory) -> Beams:
+    """All words that the search allows; `model` in evaluation, without gradients."""
+    kept = _searches.setdefault(model, OrderedDict())
+    key = _key(search, model, memory)
+    if key not in kept:
+        if len(kept) == SEARCHES:
+            kept.popitem(last=False)
+        pool = next(iter(kept.values())).pool if kept else torch.cuda.graph_pool_handle()
+        beams = Beams(**{name: x.clone() for name, x in search.begin(model, memory).tensors().items()})
+        kept[key] = CapturedSearch(search, _copy(memory), beams, pool)
+    kept.move_to_end(key)
+    return kept[key].run(model, memory)
+
+
+def _key(search: BeamSearch, model: Captioner, memory: Memory) -> Hashable:
+    """All that a graph has fixed: shapes and types, which masks are looked at, where the weights lie."""
+    tensors = tuple((tuple(x.shape), x.dtype) for x in _tensors(memory))
+    precision = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
+    weights = tuple(parameter.data_ptr() for parameter in model.parameters())
+    return search, tuple(memory.encoded), tensors, memory.ragged, precision, model.attention.backend, weights
+
+
+def _tensors(memory: Memory) -> list[Tensor]:
+    parts = (memory.encoded, memory.keys, memory.masks, memory.present)
+    return [*(tensor for part in parts for tensor in part.values()), *memory.start]
+
+
+def _copy(memory: Memory) -> Memory:
+    h, c = memory.start
+    encoded, keys, masks, present = (
+        {m: x.clone() for m, x in part.items()} for part in (memory.encoded, memory.keys, memory.masks, memory.present)
+    )
+    return Memory(encoded, keys, masks, memory.ragged, present, (h.clone(), c.clone()))

@@ -1,0 +1,56 @@
+"""A search that always says all words, without looking whether it has finished, finds what one that stops finds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hoca.generation import Limits, beam_search, greedy
+from hoca.generation.beam import BeamSearch
+from hoca.generation.step import inference
+from hoca.models import Memory
+
+from .tiny import captioner, encoded
+
+LIMITS = (Limits(max_length=11), Limits(min_length=2, max_length=9, no_repeat=2))
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("length_penalty", [0.0, 0.7])
+def test_finished_sentences_wait_unchanged_to_the_last_word(limits: Limits, length_penalty: float) -> None:
+    for seed in range(6):
+        model = captioner(seed, ending=2.0)
+        memory = encoded(model)
+        for width in (1, 3, 40):
+            search = BeamSearch(limits, width, length_penalty)
+            with inference(model):
+                beams = search.begin(model, memory)
+                for said in range(limits.max_length + 1):
+                    beams = search.advance(model, memory, beams, said)
+            found = beam_search(model, memory, limits, width=width, length_penalty=length_penalty)
+            assert torch.equal(beams.words[:, :, : int(beams.said) + 1], found.words)
+            assert torch.equal(beams.total, found.logprob)
+            assert torch.equal(beams.score, found.score)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_captured_on_a_gpu_it_finds_what_the_cpu_finds(limits: Limits) -> None:
+    for seed in range(4):
+        model = captioner(seed, ending=1.0)
+        memory = encoded(model)
+        expected = {width: beam_search(model, memory, limits, width=width) for width in (1, 3)}
+        assert expected[1].words.tolist() == greedy(model, memory, limits).words.tolist()
+        model.cuda()
+        for width, other in expected.items():
+            for _ in range(2):  # once captured, once more from the graphs
+                found = beam_search(model, on_gpu(memory), limits, width=width)
+                assert found.words.tolist() == other.words.tolist()
+                torch.testing.assert_close(found.logprob.cpu(), other.logprob)
+
+
+def on_gpu(memory: Memory) -> Memory:
+    h, c = (part.cuda() for part in memory.start)
+    parts = (memory.encoded, memory.keys, memory.masks, memory.present)
+    encodings, keys, masks, present = ({m: x.cuda() for m, x in part.items()} for part in parts)
+    return Memory(encodings, keys, masks, memory.ragged, present, (h, c))
