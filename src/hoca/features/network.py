@@ -56,19 +56,27 @@ class Network:
         places: dict[tuple[int, ...], list[int]] = {}
         for place, each in enumerate(inputs):
             places.setdefault(each.shape, []).append(place)
-        made: dict[int, np.ndarray] = {}
-        for shape, same in places.items():
-            size = max(1, _GPU_FRAMES // shape[0]) if len(shape) > 1 else len(same)
-            for first in range(0, len(same), size):
-                group = same[first : first + size]
-                made.update(zip(group, self(np.stack([inputs[place] for place in group])), strict=True))
-        return [made[place] for place in range(len(inputs))]
+        outputs: list[tuple[list[int], Tensor]] = []
+        with torch.inference_mode():
+            for shape, same in places.items():
+                size = max(1, _GPU_FRAMES // shape[0]) if len(shape) > 1 else len(same)
+                for first in range(0, len(same), size):
+                    group = same[first : first + size]
+                    # Nothing waits for the result here, so that the next clips are sent while these are computed.
+                    outputs.append((group, self.module(self._sent([inputs[place] for place in group]))))
+        made = {
+            place: values for group, found in outputs for place, values in zip(group, found.float().cpu(), strict=True)
+        }
+        return [made[place].numpy() for place in range(len(inputs))]
 
-    def _sent(self, batch: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(batch))
-        if self.device.type == "cuda":
-            return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor.to(self.device)
+    def _sent(self, batch: np.ndarray | list[np.ndarray]) -> Tensor:
+        if self.device.type != "cuda":
+            return torch.from_numpy(np.ascontiguousarray(batch)).to(self.device)
+        first = torch.from_numpy(batch[0])
+        pinned = torch.empty((len(batch), *first.shape), dtype=first.dtype, pin_memory=True)
+        for row, values in zip(pinned, batch, strict=True):
+            row.copy_(torch.from_numpy(values))
+        return pinned.to(self.device, non_blocking=True)
 
 
 _GPU_FRAMES = 4096  # that I3D takes at once: about 40 GB in bfloat16
