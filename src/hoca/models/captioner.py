@@ -111,7 +111,8 @@ class Captioner(nn.Module):
         """
         lanes = Lanes(words.device)
         masks = {m: step_mask(lengths[m], x.shape[1], x.device) for m, x in features.items()}
-        encoded, keys = {}, {}
+        encoded: dict[str, Tensor] = {}
+        keys: dict[str, Tensor] = {}
         for modality, x in features.items():
             with lanes.beside():
                 encoded[modality] = self.encoder.encode_masked(

@@ -37,6 +37,7 @@ class Encoder(nn.Module):
         """The same for one modality, with real [B, T] (None: every step is) in place of lengths that packing reads."""
         self._check(modality, features)
         lstm, prepare = self.lstms[modality], nn.Sequential(self.norms[modality], self.dropout)
+        assert isinstance(lstm, nn.LSTM)
         if real is None:
             return self.dropout(run_lstm(lstm, prepare(features))[0])
         padded = ~real[..., None]  # [B, T, 1]

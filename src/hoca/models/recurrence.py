@@ -47,10 +47,9 @@ def _weights(lstm: nn.LSTM, *, marked: bool, dtype: torch.dtype) -> list[Tensor]
     named = {(kind, ending): getattr(lstm, f"{kind}_{ending}") for ending in endings for kind in kinds}
     if marked:
         for ending in endings:
-            gates = torch.arange(4 * lstm.hidden_size, device=lstm.weight_ih_l0.device)[:, None]  # i, f, g, o
-            columns = torch.arange(MARKS, device=gates.device)
-            close = (gates < lstm.hidden_size) & (columns == 0)  # [4H, MARKS]
             weight = named["weight_ih", ending]
+            gates = torch.arange(4 * lstm.hidden_size, device=weight.device)[:, None]  # i, f, g, o
+            close = (gates < lstm.hidden_size) & (torch.arange(MARKS, device=weight.device) == 0)  # [4H, MARKS]
             named["weight_ih", ending] = torch.cat([weight, CLOSED * close.to(weight.dtype)], dim=1)
     order = [(kind, ending) for part in (kinds[:2], kinds[2:]) for ending in endings for kind in part]
     flat = torch.cat([named[key].flatten() for key in order]).to(dtype)
