@@ -56,7 +56,10 @@ def build_model(
     options = recipe.model_options()
     words = load_vectors(recipe.vectors, vocabulary.tokens) if recipe.vectors else None
     if words is not None:
-        options["embedding"] = words[0].shape[1]
+        vectors, found = words
+        # Some files have vectors so long that every gate of the LSTM is stuck from the start.
+        words = vectors / max(1.0, float(vectors[found].std()) if bool(found.any()) else 1.0), found
+        options["embedding"] = vectors.shape[1]
     names = dataset.categories
     if recipe.category_vectors and not names:
         raise UserError(f"category_vectors is given, but no video of {recipe.data} has a category: leave it out")

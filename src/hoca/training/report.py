@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hoca.captioning import load
 from hoca.data import FolderDataset, evaluation_batches
-from hoca.errors import UserError
+from hoca.errors import UserError, nearest
 from hoca.files import replacing
 from hoca.metrics import ALL, Evaluator, Scores
 from hoca.progress import say, track
@@ -22,23 +23,31 @@ def evaluate(
     split: str = "test",
     *,
     data: str | None = None,
+    modalities: Sequence[str] | None = None,
     beam: int | None = None,
     length_penalty: float | None = None,
     device: str = "auto",
     metrics: tuple[str, ...] = ALL,
 ) -> Scores:
-    """Caption a split with the run's best checkpoint and score it; leaves `captions-…` and `scores-SPLIT.json`."""
+    """Caption a split with the run's best checkpoint and score it; leaves `captions-…` and `scores-SPLIT.json`.
+
+    With `modalities`, the model is shown these alone, and their names are part of the files' names.
+    """
     here = Processes(0, 1, choose_device(device))
     model = load(run).to(here.device)
     recipe = read_recipe(run / "recipe.yaml")
     dataset = FolderDataset(
         data or recipe.data,
-        modalities=list(model.config.modalities),
+        modalities=list(modalities or model.config.modalities),
         features=recipe.features,
         on_problem=recipe.on_problem,
         report=say,
     )
     for modality, width in dataset.widths.items():
+        if modality not in model.config.modalities:
+            raise UserError(
+                f"the model in {run} has no modality {modality!r}: {nearest(modality, model.config.modalities)}"
+            )
         if width != model.config.modalities[modality]:
             raise UserError(
                 f"{dataset.folder}: {modality} features are {width} wide, the model in {run} takes "
@@ -54,9 +63,10 @@ def evaluate(
     )
     batches = track(evaluation_batches(dataset, split, BATCH), total=-(-len(videos) // BATCH), what=f"{split} batches")
     captions = caption_batches(model, batches, search, here)
-    _write(run / f"captions-{split}.json", [{"image_id": id, "caption": text} for id, text in captions.items()])
+    name = "-".join([split, *(modalities or ())])
+    _write(run / f"captions-{name}.json", [{"image_id": id, "caption": text} for id, text in captions.items()])
     scores = _score(Evaluator({video.id: video.captions for video in videos}), captions, metrics)
-    _write(run / f"scores-{split}.json", scores.corpus)
+    _write(run / f"scores-{name}.json", scores.corpus)
     return scores
 
 
