@@ -77,6 +77,7 @@ def running(settings: Settings) -> Iterator[str]:
 
         with Service(models, settings.limits()) as service, Uploads(Path(folder) / "uploads", settings.keep) as uploads:
             page = build(service, uploads, examples(Path("examples")))
+            uploads.spare()
             page.queue(max_size=settings.waiting)
             try:
                 page.launch(

@@ -26,6 +26,7 @@ class Uploads:
         self.folder = folder
         self.keep = keep  # seconds after which anything is removed
         self._waiting: Counter[Path] = Counter()
+        self._spared: set[Path] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_now_and_then, daemon=True)
@@ -38,6 +39,10 @@ class Uploads:
     def __exit__(self, *error: Any) -> None:
         self._stop.set()
         self._sweeper.join()
+
+    def spare(self) -> None:
+        """What is there now stays: the copies of the examples."""
+        self._spared = {path.resolve() for path in self.folder.glob("*/*")}
 
     def arrived(self, path: str) -> None:
         with self._lock:
@@ -56,13 +61,13 @@ class Uploads:
         """Remove what is older than `keep`: uploads that no call followed, and those that the page has shown."""
         oldest = time.time() - self.keep
         with self._lock:
-            for path in [p for p in self.folder.glob("*/*") if p.stat().st_ctime < oldest]:
-                self._waiting.pop(path.resolve(), None)
+            for path in [p.resolve() for p in self.folder.glob("*/*") if p.stat().st_ctime < oldest]:
+                self._waiting.pop(path, None)
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        if not path.is_relative_to(self.folder.resolve()):
-            return  # an example, or a path that somebody made up
+        if path in self._spared or not path.is_relative_to(self.folder.resolve()):
+            return
         with contextlib.suppress(OSError):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
             path.parent.rmdir()  # of this content; not empty while the same content has another name
