@@ -26,15 +26,16 @@ import torch
 from hoca import media
 from hoca.bench import Row, conditions, measure, write_rows
 from hoca.errors import UserError
-from hoca.features import FeatureStore, specify
+from hoca.features import Extracted, FeatureStore, specify
 from hoca.features.engines import Settings, find
-from hoca.features.engines.local import BATCH_ON_GPU, Worker
+from hoca.features.engines.local import Worker
 from hoca.features.engines.videos import Video
 from hoca.features.extractor import Extractor
 from hoca.progress import say
 
 Sampling = Literal["default", "paper"]
 KEYS = ("sampling", "modality", "backbone", "precision", "part", "processes", "batch", "clips")
+DECODED_ALONE = 4  # clips whose decoding in one process is timed
 LEAST_COSINE = 0.98  # against one clip at a time in float32; bf16 networks come to 0.99 and above
 
 
@@ -53,38 +54,66 @@ class Options:
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
+    samplings: tuple[Sampling, ...] = ("default", "paper") if options.sampling == "both" else (options.sampling,)
     with _clips(options.videos) as videos:
-        samplings: tuple[Sampling, ...] = ("default", "paper") if options.sampling == "both" else (options.sampling,)
-        rows = [row for sampling in samplings for row in _rows(options, sampling, videos, device)]
-    write_rows(out, rows, KEYS)
-    say(f"{out}: {len(rows)} rows")
+        for sampling in samplings:
+            write_rows(out, list(_rows(options, sampling, videos, device)), KEYS)
+    say(f"the table is {out}")
 
 
 def _rows(options: Options, sampling: Sampling, videos: list[Video], device: torch.device) -> Iterator[Row]:
     chosen = {"image": options.image, "motion": options.motion, "audio": options.audio}
-    batch = options.batch or (BATCH_ON_GPU if device.type == "cuda" else 1)
     common = {**conditions(device), "sampling": sampling}
     whole = specify(**chosen, sampling=sampling)
-    together = videos[:batch]
-    for name in [*whole, "all"]:
-        specification = whole if name == "all" else {name: whole[name]}
-        extractor = Extractor(specification, device=str(device), precision=options.precision)
-        media.decode(extractor.request(together[0].path))  # what is imported at first use is no part of it
-        begun = time.perf_counter()
-        decoded = [media.decode(extractor.request(video.path)) for video in together]
-        decoding = time.perf_counter() - begun
-        seconds = sum(clip.duration for clip in decoded)
-        calls = 20 if device.type == "cuda" else 3
-        work = partial(extractor.features, decoded)
-        timing = measure(work, device, calls=calls, warmup=1, at_most=options.seconds)
-        cosine = _agreement(specification, extractor, decoded, device)
-        about = common | {"modality": name, "backbone": "+".join(made["backbone"] for made in specification.values())}
-        yield _row(about, "decode", "", 1, 1, len(decoded), seconds, decoding)
-        yield _row(about, "network", _precision(extractor), "", batch, len(decoded), seconds, timing.median, cosine)
-    about = common | {"modality": "all", "backbone": "+".join(made["backbone"] for made in whole.values())}
-    yield _pipeline(options, whole, videos, device, about)
+    settings = Settings(str(device), options.precision, options.processes, options.batch)
+    with tempfile.TemporaryDirectory() as folder, Worker(FeatureStore(folder), whole, settings) as worker:
+        decoded = _decoded(worker, videos[: worker.batch])
+        for name in [*whole, "all"]:
+            specification = whole if name == "all" else {name: whole[name]}
+            extractor = Extractor(specification, device=str(device), precision=options.precision)
+            about = common | {"modality": name, "backbone": _backbones(specification)}
+            yield _decoding(extractor, videos[:DECODED_ALONE], about)
+            yield _network(options, specification, extractor, decoded, device, about)
+        yield _pipeline(worker, videos, about)
     if options.command:
         yield _command(chosen, sampling, videos[0], device, about)
+
+
+def _backbones(specification: dict[str, Any]) -> str:
+    return "+".join(made["backbone"] for made in specification.values())
+
+
+def _decoded(worker: Worker, videos: list[Video]) -> list[media.Decoded]:
+    """What all backbones want of some videos; each of them finds its own part in it."""
+    results = [result for _, result in worker.decoders.map(worker.extractor.request(video.path) for video in videos)]
+    _require([result.reason for result in results if isinstance(result, media.Failure)])
+    return [result for result in results if isinstance(result, media.Decoded)]
+
+
+def _decoding(extractor: Extractor, videos: list[Video], about: Row) -> Row:
+    requests = [extractor.request(video.path) for video in videos]
+    media.decode(requests[0])  # what is imported at first use is no part of it
+    begun = time.perf_counter()
+    played = sum(media.decode(request, threads=1).duration for request in requests)
+    return _row(about, "decode", "", 1, 1, len(videos), played, time.perf_counter() - begun)
+
+
+def _network(
+    options: Options,
+    specification: dict[str, Any],
+    extractor: Extractor,
+    decoded: list[media.Decoded],
+    device: torch.device,
+    about: Row,
+) -> Row:
+    work = partial(extractor.features, decoded)
+    calls = 20 if device.type == "cuda" else 3
+    timing = measure(work, device, calls=calls, warmup=1, at_most=options.seconds)
+    made = work()
+    cosine = _agreement(made, Extractor(specification, device=str(device), precision="float32"), decoded)
+    played = [clip.duration for clip in made if clip.features]  # a silent clip costs the sound's network nothing
+    precision = _precision(extractor)
+    return _row(about, "network", precision, "", len(decoded), len(played), sum(played), timing.median, cosine)
 
 
 def _row(
@@ -124,15 +153,11 @@ def _precision(extractor: Extractor) -> str:
     return "+".join(dict.fromkeys(names) if len(set(names)) == 1 else names)
 
 
-def _agreement(
-    specification: dict[str, Any], extractor: Extractor, decoded: list[media.Decoded], device: torch.device
-) -> float:
-    """The least cosine, over steps and modalities, between the batch as it is measured and float32, clip by clip.
+def _agreement(made: list[Extracted], exact: Extractor, decoded: list[media.Decoded]) -> float:
+    """The least cosine, over steps and modalities, between a batch as it is measured and float32, clip by clip.
 
-    Of a batch only its first and last clips are done again.
+    Of the batch only its first and last clips are done again.
     """
-    exact = Extractor(specification, device=str(device), precision="float32")
-    made = extractor.features(decoded)
     cosines = [1.0]
     for place in {0, len(decoded) - 1}:
         expected = exact.features([decoded[place]])[0].features
@@ -143,21 +168,16 @@ def _agreement(
     return min(cosines)
 
 
-def _pipeline(
-    options: Options, specification: dict[str, Any], videos: list[Video], device: torch.device, about: Row
-) -> Row:
-    settings = Settings(str(device), options.precision, options.processes, options.batch)
-    with tempfile.TemporaryDirectory() as folder:
-        with Worker(FeatureStore(folder), specification, settings) as worker:
-            for _ in worker.outcomes(videos[: worker.batch]):  # loads what the first use loads, on every shape it can
-                pass
-            begun = time.perf_counter()
-            outcomes = list(worker.outcomes(videos))
-            seconds = time.perf_counter() - begun
-        _require([outcome.why for outcome in outcomes if outcome.status == "failed"])
+def _pipeline(worker: Worker, videos: list[Video], about: Row) -> Row:
+    """All videos through decoders, networks and store; the first batch goes through once before the clock starts."""
+    list(worker.outcomes(videos[: worker.batch]))
+    begun = time.perf_counter()
+    outcomes = list(worker.outcomes(videos))
+    seconds = time.perf_counter() - begun
+    _require([outcome.why for outcome in outcomes if outcome.status == "failed"])
     played = sum(outcome.duration or 0.0 for outcome in outcomes)
-    precision = _precision(worker.extractor)
-    return _row(about, "pipeline", precision, settings.decoders, worker.batch, len(videos), played, seconds)
+    precision, processes = _precision(worker.extractor), worker.decoders.workers
+    return _row(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)
 
 
 def _command(chosen: dict[str, str], sampling: str, video: Video, device: torch.device, about: Row) -> Row:
