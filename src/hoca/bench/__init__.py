@@ -55,12 +55,19 @@ def conditions(device: torch.device) -> Row:
 
 
 def measure(
-    call: Callable[[], object], device: torch.device, *, calls: int = 20, warmup: int = 3, at_most: float = 30.0
+    call: Callable[[], object],
+    device: torch.device,
+    *,
+    calls: int = 20,
+    together: int = 1,
+    warmup: int = 3,
+    at_most: float = 30.0,
 ) -> Timing:
     """Time `call` between two events on a GPU, between two looks at the clock elsewhere.
 
-    After the warm-up it is called `calls` times, or less often if that takes longer than `at_most` seconds, but at
-    least 3 times.
+    After the warm-up it is timed `calls` times, or less often if that takes longer than `at_most` seconds, but at
+    least 3 times. Each time is the mean of so many calls `together`, between which the host does not wait: so the
+    host's own work counts only as far as the device waits for it.
     """
     for _ in range(warmup):
         call()
@@ -68,7 +75,7 @@ def measure(
     seconds: list[float] = []
     begun = time.perf_counter()
     while len(seconds) < calls and (len(seconds) < 3 or time.perf_counter() - begun < at_most):
-        seconds.append(_seconds(call, device))
+        seconds.append(_seconds(call, device, together))
     low, median, high = statistics.quantiles(seconds, n=4, method="inclusive")
     return Timing(median, low, high, len(seconds))
 
@@ -115,17 +122,19 @@ def write_rows(out: Path, rows: Sequence[Mapping[str, Any]], keys: Sequence[str]
         writer.writerows([*kept, *written])
 
 
-def _seconds(call: Callable[[], object], device: torch.device) -> float:
+def _seconds(call: Callable[[], object], device: torch.device, together: int) -> float:
     if device.type != "cuda":
         begun = time.perf_counter()
-        call()
-        return time.perf_counter() - begun
+        for _ in range(together):
+            call()
+        return (time.perf_counter() - begun) / together
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     first.record()
-    call()
+    for _ in range(together):
+        call()
     last.record()
     last.synchronize()
-    return first.elapsed_time(last) / 1e3
+    return first.elapsed_time(last) / 1e3 / together
 
 
 def _synchronize(device: torch.device) -> None:
