@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from triton import cdiv, next_power_of_2
+from triton import cdiv
 
 from hoca.ops.fused.kernels import backward_kernel, forward_kernel
 
@@ -20,6 +20,7 @@ MOST_RANK = 4
 class Tile:
     """How a kernel divides its work: fixed by the number of rows, so that no shape is tuned or compiled anew."""
 
+    tiles: int  # of each modality
     rows: int
     lanes: int
     words: int
@@ -51,10 +52,10 @@ class _Group(torch.autograd.Function):
         scores = tuple(q.new_empty((*shape, t), dtype=dtype) for q, t in zip(group.queries, group.steps, strict=True))
         tile = _forward_tile(group)
         words = group.queries[0].shape[1]
-        blocks = cdiv(sum(group.steps), tile.rows)
+        blocks = 1 if group.rank else cdiv(group.steps[0], tile.tiles * tile.rows)
         forward_kernel[(cdiv(words, tile.words), shape[0], blocks)](
             group.queries, group.keys, group.masks or group.queries, scores, group.factors, group.channels,
-            *group.numbers(), WORDS=tile.words, ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
+            *group.numbers(), WORDS=tile.words, TILES=tile.tiles, ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
         )  # fmt: skip
         ctx.save_for_backward(*(mask for mask in masks if mask is not None), *tensors)
         ctx.count, ctx.masked = count, tuple(mask is not None for mask in masks)
@@ -76,7 +77,7 @@ class _Group(torch.autograd.Function):
         backward_kernel[(blocks, batch)](
             group.queries, group.keys, group.masks or group.queries, tuple(g.contiguous() for g in gradients),
             group.factors, group.channels, query_gradients, key_gradients, factor_parts, channel_parts,
-            *group.numbers(), ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
+            *group.numbers(), WORDS=tile.words, TILES=tile.tiles, ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
         )  # fmt: skip
         channel_gradients = channel_parts.sum(0).unbind(0)
         factor_gradients = factor_parts.sum((0, 1)).split(group.steps, dim=1) if group.rank else ()
@@ -137,16 +138,16 @@ class _Arguments:
 
 
 def _forward_tile(group: _Arguments) -> Tile:
-    rows = _rows(group)
     if not group.rank:
-        return Tile(rows=min(rows, 16), lanes=32, words=8, warps=4)
-    return Tile(rows, lanes=16, words=4, warps=min(8, max(1, rows // 32)))
+        return Tile(tiles=1, rows=16, lanes=16, words=8, warps=4)
+    rows = _rows(group)
+    return Tile(cdiv(max(group.steps), rows), rows, lanes=16, words=4, warps=8)
 
 
 def _backward_tile(group: _Arguments) -> Tile:
     rows = _rows(group)
-    return Tile(rows, lanes=16, words=1, warps=min(8, max(1, rows // 32)))
+    return Tile(cdiv(max(group.steps), rows), rows, lanes=16, words=2, warps=8)
 
 
 def _rows(group: _Arguments) -> int:
-    return max(16, next_power_of_2(sum(group.steps)))
+    return 16 if max(group.steps) <= 128 else 64
