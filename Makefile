@@ -40,7 +40,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard setup.py src/hoca/*/*.c)
 		{ echo "$(PYTHON) cannot make a virtual environment: install its venv module, then run make again"; exit 2; }
 	@echo "installing into $(VENV): torch $(shell sed -n 's/^torch==//p' constraints.txt), then the rest"
 	@$(PIP) setuptools torch
-	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,cluster,web,gpu]'
+	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,hf,cluster,web,gpu]'
 	@touch $@
 
 demo: $(READY)
