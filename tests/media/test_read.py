@@ -10,16 +10,7 @@ import pytest
 from hoca import media
 from hoca.errors import UserError
 
-
-def moving_square(count: int = 30) -> np.ndarray:
-    frames = np.full((count, 48, 64, 3), 30, np.uint8)
-    for number, frame in enumerate(frames):
-        frame[16:32, number : number + 16] = (220, 40, 40)
-    return frames
-
-
-def tone(seconds: float, hertz: float = 440, rate: int = 16000) -> np.ndarray:
-    return (0.5 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)).astype(np.float32)
+from .making import moving_square, tone
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

@@ -58,9 +58,7 @@ class Turn:
     """The quarter turn or mirroring that the file's display matrix asks for."""
 
     def __init__(self, frame: Any) -> None:
-        matrix = frame.side_data.get("DISPLAYMATRIX")
-        # x' = a·x + c·y, y' = b·x + d·y; the matrix is a, b, ·, c, d, · …
-        a, b, _, c, d = np.frombuffer(bytes(matrix), np.int32)[:5].tolist() if matrix is not None else (1, 0, 0, 0, 1)
+        a, b, _, c, d = _display_matrix(frame)[:5]  # x' = a·x + c·y, y' = b·x + d·y
         self.transposes = abs(b) > abs(a)
         self.mirrors, self.flips = (c < 0, b < 0) if self.transposes else (a < 0, d < 0)
 
@@ -70,6 +68,15 @@ class Turn:
         if self.mirrors:
             picture = picture[:, ::-1]
         return picture[::-1] if self.flips else picture
+
+
+def _display_matrix(frame: Any) -> list[int]:
+    try:
+        matrix = frame.side_data.get("DISPLAYMATRIX")
+    except ValueError:  # there is side data that PyAV does not know, as in pictures of cameras: it gives only the angle
+        quarter = round(frame.rotation / 90) % 4
+        return [[1, 0, 0, 0, 1], [0, -1, 0, 1, 0], [-1, 0, 0, 0, -1], [0, 1, 0, -1, 0]][quarter]
+    return [1, 0, 0, 0, 1] if matrix is None else np.frombuffer(bytes(matrix), np.int32).tolist()
 
 
 def _on_black(picture: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from hoca.errors import UserError
 from hoca.media.request import Decoded, Failure, Limits, Request
 from hoca.media.source import shown
 from hoca.media.transport import receive_answer, send
+from hoca.media.worker import OUT_OF_MEMORY
 
 GRACE = 5.0  # seconds after its time limit at which a worker that did not end itself is ended
 
@@ -48,18 +49,22 @@ class Decoders:
         message = pickle.dumps(request)
         worker = self._idle.get()
         try:
-            if worker is None:
-                worker = self._start()
-            answer = worker.ask(request, message)
+            if worker is not None:
+                try:
+                    return worker.ask(request, message)
+                except _Crash:  # perhaps the fault of an earlier file: try again with a new worker
+                    self._drop(worker)
+            worker = self._start()
+            return worker.ask(request, message)
+        except _Refusal:
+            raise
         except BaseException:
             if worker is not None:
                 self._drop(worker)
-            self._idle.put(None)
+            worker = None
             raise
-        self._idle.put(worker)
-        if isinstance(answer, str):
-            raise UserError(answer)
-        return answer
+        finally:
+            self._idle.put(worker)
 
     def map(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Decoded | Failure]]:
         """Each request with its result, in the order in which they are done.
@@ -84,13 +89,16 @@ class Decoders:
         """End all workers, also those in the middle of a file."""
         with self._lock:
             self._closed = True
-        for worker in list(self._running):
-            worker.process.kill()  # the thread that waits for its answer drops it
-        for _ in range(self.workers):
-            with contextlib.suppress(queue.Empty):
-                if (idle := self._idle.get_nowait()) is not None:
-                    self._drop(idle)
-                self._idle.put(None)
+            for worker in self._running:
+                worker.process.kill()  # the thread that waits for its answer drops it
+        idle = []
+        with contextlib.suppress(queue.Empty):
+            for _ in range(self.workers):
+                idle.append(self._idle.get(timeout=2 * GRACE))
+        for each in idle:
+            if each is not None:
+                self._drop(each)
+            self._idle.put(None)
 
     def __enter__(self) -> Decoders:
         return self
@@ -120,6 +128,14 @@ class Decoders:
         worker.end()
 
 
+class _Refusal(UserError):
+    """The worker's own answer; it can go on with the next file."""
+
+
+class _Crash(UserError):
+    """The worker is gone."""
+
+
 class _Worker:
     """One process and the socket to it."""
 
@@ -141,27 +157,29 @@ class _Worker:
         with contextlib.suppress(OSError):  # one that dies at once is noticed when its answer does not come
             send(self.connection, pickle.dumps((limits, threads)))
 
-    def ask(self, request: Request, message: bytes) -> Decoded | str:
-        """The worker's answer; UserError, with the cause, if it dies over the request."""
+    def ask(self, request: Request, message: bytes) -> Decoded:
+        """What the worker decoded; UserError with the cause if it refused, and of another class if it died."""
         try:
             send(self.connection, message)
             answer = receive_answer(self.connection)
         except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{shown(request.path)} {self._cause(error)}") from None
+            raise self._cause(request, error) from None
+        if isinstance(answer, str):
+            raise _Refusal(answer)
         return answer
 
-    def _cause(self, error: Exception) -> str:
-        slow = f"takes longer to decode than the limit of {self.limits.decode_seconds:g} s"
-        if isinstance(error, TimeoutError):
-            return slow
+    def _cause(self, request: Request, error: Exception) -> UserError:
+        name, limits = shown(request.path), self.limits
         try:
-            status = self.process.wait(GRACE)
+            status = None if isinstance(error, TimeoutError) else self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            return "made its decoder give a wrong answer: is the file whole?"
-        if status == -signal.SIGALRM:
-            return slow
-        name = signal.Signals(-status).name if status < 0 else f"status {status}"
-        return f"made its decoder crash ({name}): is the file whole?"
+            return _Crash(f"{name} made its decoder give a wrong answer: is the file whole?")
+        if status in (None, -signal.SIGALRM):
+            return UserError(f"{name} takes longer to decode than the limit of {limits.decode_seconds:g} s")
+        if status == OUT_OF_MEMORY:
+            return _Crash(f"{name} needs more memory than the limit of {limits.memory} bytes")
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        return _Crash(f"{name} made its decoder crash ({how}): is the file whole?")
 
     def end(self) -> None:
         self.process.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +42,8 @@ class AtTimes:
     def numbers(self, shown: Sequence[float]) -> list[int]:
         """Frame numbers, given the times at which the frames appear, in order."""
         tolerance = 1e-4  # container clocks are coarse: 1/24 s may be stored as 0.0417
-        return [max(0, bisect_right(shown, time + tolerance) - 1) for time in self.times]
+        rising = np.maximum.accumulate(shown)  # a damaged file may go back in time
+        return np.maximum(np.searchsorted(rising, np.add(self.times, tolerance), side="right") - 1, 0).tolist()
 
 
 @dataclass(frozen=True)

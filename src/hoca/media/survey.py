@@ -38,7 +38,7 @@ def survey(container: Any, stream: Any, watch: Watch) -> Survey:
     stamps.sort()
     tick = Fraction(stream.time_base or 1)
     if len(stamps) == count and len(set(stamps)) == count:
-        times = [float((stamp - stamps[0]) * tick) for stamp in stamps]
+        times = [(stamp - stamps[0]) * tick.numerator / tick.denominator for stamp in stamps]
     else:
         stamps = []
         rate = stream.average_rate or 25

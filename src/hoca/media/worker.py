@@ -17,7 +17,7 @@ from hoca.media.request import Limits, Request
 from hoca.media.source import reason, shown
 from hoca.media.transport import receive, send_decoded, send_failure
 
-OUT_OF_MEMORY = 3  # exit status of a worker that gave its memory back by ending
+OUT_OF_MEMORY = 99  # exit status; what ran out of memory may not be sound any more, so it ends
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -47,11 +47,10 @@ def _serve(connection: socket.socket, message: bytes, limits: Limits, threads: i
     try:
         send_decoded(connection, decode(request, limits, threads))
     except UserError as error:
-        send_failure(connection, str(error))
         if isinstance(error.__context__, MemoryError):
             os._exit(OUT_OF_MEMORY)
+        send_failure(connection, str(error))
     except MemoryError:
-        send_failure(connection, f"{shown(request.path)} needs more memory than the limit of {limits.memory} bytes")
         os._exit(OUT_OF_MEMORY)
     except Exception as error:
         send_failure(connection, f"{shown(request.path)}: {type(error).__name__}: {reason(error)}")
