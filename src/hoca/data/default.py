@@ -29,7 +29,8 @@ from hoca.data.official import find_file, read_arrays
 from hoca.data.problems import Report, log
 from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
-from hoca.features.store import FeatureStore, Specification
+from hoca.features.specification import specify
+from hoca.features.store import FeatureStore
 
 FOLDS = 8
 FRAMES = "msrvtt-frames"
@@ -121,16 +122,7 @@ def _pictures(source: Path, name: str) -> Iterator[tuple[Video, np.ndarray]]:
 
 
 def _stored(store: FeatureStore, video: Video, features: Mapping[str, np.ndarray], absent: Mapping[str, str]) -> Video:
-    specification = _specification()
+    specification = specify()  # all of it was made by the default backbones, whatever file it came in
     if video.id not in store or store.header(video.id).specification != specification:
         store.write(video.id, features, specification=specification, absent=absent)
     return video
-
-
-def _specification() -> Specification:
-    """All of it was made by the default backbones and sampling, whatever the file it was packed in."""
-    backbones = {"image": "efficientnet-lite2", "motion": "i3d-kinetics-400", "audio": "soundnet-8"}
-    return {
-        name: {"backbone": backbones[name], "weights": None, "sampling": "default", "steps": steps, "width": width}
-        for name, (steps, width) in CLIP_SHAPES.items()
-    }

@@ -31,7 +31,7 @@ def find(given: Sequence[Path | str]) -> list[Video]:
     """
     videos: dict[str, Video] = {}
     places: dict[str, str] = {}
-    for path in _files(given):
+    for path in files(given):
         id, place = path.stem, os.path.realpath(path)
         if id not in videos:
             videos[id], places[id] = Video(id, path), place
@@ -49,7 +49,8 @@ def readable(name: Path | str) -> str:
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)
 
 
-def _files(given: Iterable[Path | str]) -> Iterator[Path]:
+def files(given: Iterable[Path | str]) -> Iterator[Path]:
+    """Every file that is meant, in the order given; one that is not there is an error."""
     for one in given:
         path = Path(one)
         if path.is_dir():
@@ -57,7 +58,7 @@ def _files(given: Iterable[Path | str]) -> Iterator[Path]:
         elif path.exists():
             yield path
         elif found := sorted(glob.glob(str(one), recursive=True)):
-            yield from _files(found)
+            yield from files(found)
         else:
             raise UserError(
                 f"{readable(path)} is not there: give video files, folders or patterns such as 'clips/*.mp4'"
