@@ -60,12 +60,17 @@ def _facts(explanation: Explanation) -> str:
 
 
 def _content(explanation: Explanation) -> dict[str, Any]:
+    clock = explanation.film.clock
+    stays = clock.duration / max(clock.frames, 1)  # seconds that a frame is on screen
     pictures = [
-        {"time": each.time, "source": "data:image/jpeg;base64," + base64.b64encode(each.jpeg).decode()}
+        {
+            **{"time": each.time, "middle": round(each.time + stays / 2, 4)},
+            "source": "data:image/jpeg;base64," + base64.b64encode(each.jpeg).decode(),
+        }
         for each in explanation.film.thumbnails
     ]
     return {
-        "duration": explanation.film.clock.duration,
+        "duration": clock.duration,
         "thumbnails": pictures,
         "envelope": explanation.film.envelope,
         "readings": [_reading(reading) for reading in explanation.readings],

@@ -33,17 +33,27 @@ const largest = (row) => row.indexOf(Math.max(...row));
 const middle = ([start, end]) => (start + end) / 2;
 const mean = (tables) => tables[0].map((row, l) => row.map((_, t) => tables.reduce((sum, table) => sum + table[l][t], 0) / tables.length));
 
-function stepAt(spans, time) {
-  const inside = spans.findIndex(([start, end]) => start <= time && time < end);
-  if (inside >= 0) return inside;
-  const distances = spans.map((span) => Math.abs(middle(span) - time));
+function nearest(times, time) {
+  const distances = times.map((other) => Math.abs(other - time));
   return distances.indexOf(Math.min(...distances));
+}
+
+// Which steps each picture stands for: of a short clip, several; where another model has fewer steps, the nearest one.
+function stepsOfPictures(spans) {
+  const pictures = data.thumbnails.map((picture) => picture.middle);
+  const steps = spans.map(middle);
+  const owners = steps.map((time) => nearest(pictures, time));
+  return pictures.map((time, number) => {
+    const own = steps.map((_, step) => step).filter((step) => owners[step] === number);
+    return own.length ? own : [nearest(steps, time)];
+  });
 }
 
 // A lane draws one modality (or one of its groups) over time and returns how to light it.
 function filmLane(track, spans) {
   track.classList.add("film");
   if (data.thumbnails.length > 40) track.classList.add("many");
+  const steps = stepsOfPictures(spans);
   const cells = data.thumbnails.map((picture) => {
     const cell = make("div", { class: "cell", title: seconds(picture.time) }, make("img", { src: picture.source, alt: "" }));
     track.append(cell);
@@ -53,7 +63,7 @@ function filmLane(track, spans) {
     const light = lights(weights);
     const top = largest(weights);
     cells.forEach((cell, number) => {
-      const step = stepAt(spans, data.thumbnails[number].time);
+      const step = steps[number].reduce((best, other) => (weights[other] > weights[best] ? other : best));
       cell.style.setProperty("--w", light[step]);
       cell.classList.toggle("top", step === top);
       cell.title = `${seconds(data.thumbnails[number].time)}, α ${weights[step].toFixed(3)}`;
@@ -171,7 +181,7 @@ function timeline(reading, box, look) {
   function draw() {
     box.replaceChildren();
     drawn = [];
-    if (image < 0) lane(box, make("div"), filmLane, data.thumbnails.map(({ time }) => [time, time]))(data.thumbnails.map(() => 1));
+    if (image < 0 && data.thumbnails.length) lane(box, make("div"), filmLane, data.thumbnails.map(({ time }) => [time, time]))(data.thumbnails.map(() => 1));
     reading.modalities.forEach((modality, m) => {
       const groups = modality.groups.filter((group) => group.members.length === order);
       const rows = order === 0 ? modality.weights : groups.length ? mean(groups.map((group) => group.weights)) : null;
@@ -183,10 +193,10 @@ function timeline(reading, box, look) {
         return;
       }
       const heard = modality.name === "audio" && data.envelope.length;
-      const light = lane(box, label, m === image ? filmLane : heard ? soundLane : windowLane, modality.spans, `m${m % 5}`);
+      const light = lane(box, label, m === image && data.thumbnails.length ? filmLane : heard ? soundLane : windowLane, modality.spans, `m${m % 5}`);
       drawn.push((number) => {
         light(rows[number]);
-        if (m === image) look(rows[number], modality.spans);
+        if (m === image && data.thumbnails.length) look(rows[number], modality.spans);
         range.textContent = `α ${Math.min(...rows[number]).toFixed(3)} to ${Math.max(...rows[number]).toFixed(3)}`;
       });
       if (order === 0) return;
@@ -236,12 +246,12 @@ function firstWord(reading) {
 }
 
 function readingCard(reading, place) {
-  const picture = make("img", { src: data.thumbnails[0].source, alt: "The first frame" });
+  const picture = make("img", { alt: "" });
+  if (data.thumbnails.length) picture.src = data.thumbnails[0].source;
   const caption = make("figcaption");
   const look = (weights, spans) => {
-    const time = middle(spans[largest(weights)]);
-    const distances = data.thumbnails.map((thumbnail) => Math.abs(thumbnail.time - time));
-    const seen = data.thumbnails[distances.indexOf(Math.min(...distances))];
+    const pictures = data.thumbnails.map((each) => each.middle);
+    const seen = data.thumbnails[nearest(pictures, middle(spans[largest(weights)]))];
     picture.src = seen.source;
     picture.alt = caption.textContent = `The frame that it looked at most, at ${seconds(seen.time)}`;
   };

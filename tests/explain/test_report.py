@@ -1,0 +1,104 @@
+"""A report is one file that shows everything and lets nothing in."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from hoca.explain import explain, report, write_report
+
+from ..conftest import Command
+from .samples import explanation, reading
+from .trained import clips
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+class Tags(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attributes)))
+
+
+def content(page: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_a_report_of_a_real_clip_is_small_and_complete(data: Path, run: Path, unary: Path, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.html"
+    write_report(explain(clips(data, silent=False)[0], run, compare=[unary]), path)
+    page = path.read_text(encoding="utf-8")
+    assert len(page.encode()) < 3_000_000
+    shown = content(page)
+    assert [r["model"] for r in shown["readings"]] == ["bound", "alone"]
+    assert len(shown["thumbnails"]) == 8
+    assert {g["theta"] is None for r in shown["readings"][:1] for m in r["modalities"] for g in m["groups"]} == {False}
+
+
+def test_nothing_is_loaded_from_anywhere() -> None:
+    page = report(explanation())
+    for tag, attributes in Tags(page).found:
+        assert not {"src", "href", "action"} & attributes.keys(), (tag, attributes)
+    policy = next(a["content"] for t, a in Tags(page).found if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+
+
+def test_names_and_words_are_text_whatever_they_contain() -> None:
+    words = ("a", HOSTILE, "dog&amp;")
+    said = replace(reading(words), model=HOSTILE, alternatives=((HOSTILE, -2.0),), absent={"audio": HOSTILE})
+    page = report(explanation(said, video=f"{HOSTILE}.mp4"))
+    scripts = [attributes for tag, attributes in Tags(page).found if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "data"}, {}]
+    assert not [tag for tag, _ in Tags(page).found if tag == "img"]
+    assert content(page)["readings"][0]["words"] == list(words)
+
+
+def test_sentences_can_be_read_without_scripts() -> None:
+    page = report(explanation(reading(("a", "dog", "&", "a", "cat"))))
+    assert "<h1>a dog &amp; a cat</h1>" in page
+
+
+class TestCommands:
+    def test_explain_writes_the_report_and_the_figure(
+        self, hoca: Command, data: Path, run: Path, unary: Path, tmp_path: Path
+    ) -> None:
+        clip = clips(data, silent=False)[0]
+        paths = {"--out": tmp_path / "r.html", "--figure": tmp_path / "f.svg", "--compare": unary, "--model": run}
+        done = hoca("explain", clip, *(each for pair in paths.items() for each in pair))
+        assert done.code == 0
+        assert [line.partition(":")[0] for line in done.out.splitlines()] == ["bound", "alone"]
+        assert (tmp_path / "r.html").stat().st_size > 10_000
+        assert (tmp_path / "f.svg").stat().st_size > 10_000
+
+    def test_explain_without_a_place_to_write_to(self, hoca: Command, data: Path, run: Path) -> None:
+        done = hoca("explain", clips(data, silent=False)[0], "--model", run)
+        assert done.code == 2
+        assert "--out" in done.complaint
+
+    def test_caption_with_a_report(self, hoca: Command, data: Path, run: Path, tmp_path: Path) -> None:
+        clip = clips(data, silent=False)[0]
+        done = hoca("caption", clip, "--model", run, "--report", tmp_path / "r.html")
+        assert done.code == 0
+        shown = content((tmp_path / "r.html").read_text())
+        assert shown["readings"][0]["text"] == done.out.strip()
+        done = hoca("caption", clip, clip, "--model", run, "--report", tmp_path / "r.html")
+        assert done.code == 2
+        assert "--report shows one video" in done.complaint
+
+    @pytest.mark.parametrize("what", ["curves", "rank", "cost"])
+    def test_plot(self, hoca: Command, run: Path, tmp_path: Path, what: str) -> None:
+        (tmp_path / "rank.csv").write_text("variant,CIDEr\nl-hoca-t,1\nl-hoca-t rank 2,2\n")
+        (tmp_path / "cost.csv").write_text("rank,ms\n1,2\n2,3\n")
+        source = run if what == "curves" else tmp_path / f"{what}.csv"
+        done = hoca("plot", what, source, "--out", tmp_path / "figure.png")
+        assert (done.code, (tmp_path / "figure.png").is_file()) == (0, True)
