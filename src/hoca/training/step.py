@@ -76,6 +76,11 @@ class StaticStep:
         _begin_optimizer(state.optimizer)
         self._gradients = FlatGradients(list(state.model.parameters())) if state.here.joined else None
 
+    @property
+    def shapes(self) -> int:
+        """In how many shapes batches have come."""
+        return len(self._inputs)
+
     def __call__(self, batch: Batch, rate: float) -> Tensor:
         config = self.state.model.config
         shape, numbers = lay_out(batch, videos=self.videos, pad=self.pad, max_steps=config.max_steps)

@@ -1,0 +1,131 @@
+"""Beam search over the videos of MSR-VTT's test split, from their encodings in the device's memory.
+
+    hoca bench generate                # beam 5, 2,990 videos, up to 30 words
+    hoca bench generate videos=60 at_once=30 hidden=64 attention=64 vocabulary=500 --device cpu
+
+The weights are random, so almost no sentence ends early: what is measured is the longest that the search can take.
+`plain` asks the device after every word whether all sentences are finished; `captured` says several words a launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hoca.bench import Row, conditions, measure, peak_memory, ratio, write_rows
+from hoca.bench.workload import Sizes, fresh
+from hoca.generation import Limits, beam_search
+from hoca.generation.beam import BeamSearch
+from hoca.generation.step import inference
+from hoca.models import Captioner, Memory
+from hoca.progress import say
+
+KEYS = (
+    "model",
+    "path",
+    "precision",
+    "beam",
+    "videos",
+    "at_once",
+    "words",
+    "steps",
+    "hidden",
+    "attention",
+    "vocabulary",
+)
+Search = Callable[[Captioner, Memory], Tensor]
+
+
+@dataclass(frozen=True)
+class Options(Sizes):
+    videos: int = 2990
+    at_once: int = 299  # videos that are searched at once
+    beam: int = 5
+    models: list[str] = field(default_factory=lambda: ["hoca-u", "l-hoca-ubt", "hoca-ubt"])
+    calls: int = 5
+    backend: str = "auto"  # of hoca.ops
+
+
+def run(options: Options, *, device: torch.device, out: Path) -> None:
+    rows: list[Row] = []
+    for name in options.models:
+        for precision in ("float32", "bf16"):
+            rows += _rows(options, name, precision, device)
+            write_rows(out, rows, KEYS)
+
+
+def _rows(options: Options, name: str, precision: str, device: torch.device) -> list[Row]:
+    fresh(device)
+    model = replace(options, videos=options.at_once).model(name, device).eval()
+    assert model.output.linear is not None
+    model.output.linear.weight.data.mul_(5)  # opinions, so that the searches do not hang on the last digit
+    model.attention.backend = options.backend
+    torch.manual_seed(1)
+    features = [
+        options.features(device, min(options.at_once, options.videos - first))
+        for first in range(0, options.videos, options.at_once)
+    ]
+    limits = Limits(max_length=options.words)
+    plain = BeamSearch(limits, options.beam, 0.0)
+
+    def search_plainly(model: Captioner, memory: Memory) -> Tensor:
+        with inference(model):
+            beams = plain.begin(model, memory)
+            for said in range(limits.max_length + 1):
+                beams = plain.advance(model, memory, beams, said)
+                if bool(beams.finished()):
+                    break
+        return beams.words[:, 0]
+
+    def search_captured(model: Captioner, memory: Memory) -> Tensor:
+        words = beam_search(model, memory, limits, width=options.beam).words[:, 0]
+        return torch.nn.functional.pad(words, (0, limits.max_length + 2 - words.shape[1]), value=model.vocabulary.pad)
+
+    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"), torch.no_grad():
+        memories = [model.encode(part, {}) for part in features]
+
+        def all_videos(search: Search) -> Tensor:
+            return torch.cat([search(model, memory) for memory in memories])
+
+        def encoded_too(search: Search) -> Tensor:
+            return torch.cat([search(model, model.encode(part, {})) for part in features])
+
+        expected = all_videos(search_plainly)
+        rows: list[Row] = []
+        slowest = None
+        paths: dict[str, Callable[[], Tensor]] = {
+            "plain": lambda: all_videos(search_plainly),
+            "captured": lambda: all_videos(search_captured),
+            "encoded and captured": lambda: encoded_too(search_captured),
+        }
+        for path, call in paths.items():
+            same = float((call() == expected).all(1).float().mean())  # the graphs are captured here
+            memory = peak_memory(call, device)
+            timing = measure(call, device, calls=options.calls, warmup=1)
+            slowest = slowest or timing
+            said = float((expected != model.vocabulary.pad).sum(1).float().mean()) - 2
+            times_faster = ratio(slowest, timing, correct=same >= 0.99)
+            say(
+                f"{name}, beam {options.beam}, {path}, {precision}: {options.videos} videos in {timing.median:.3f} s, "
+                f"{100 * same:.1f} % of the sentences as the plain search finds them, {said:.1f} words each"
+            )
+            rows.append(
+                conditions(device)
+                | {
+                    "model": name,
+                    "path": path,
+                    "precision": precision,
+                    "beam": options.beam,
+                    "at_once": options.at_once,
+                }
+                | {f.name: getattr(options, f.name) for f in fields(Sizes) if f.name != "captions"}
+                | {"seconds": f"{timing.median:.4f}", "seconds_low": f"{timing.low:.4f}"}
+                | {"seconds_high": f"{timing.high:.4f}", "calls": timing.calls}
+                | {"peak_gb": memory and f"{memory / 1e9:.2f}", "same": f"{same:.4f}", "words_said": f"{said:.1f}"}
+                | {"times_faster": times_faster}
+            )
+    return rows

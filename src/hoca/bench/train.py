@@ -1,0 +1,187 @@
+"""A training step on every path, and an epoch of MSR-VTT's shape.
+
+    hoca bench train                                    # the paper's size: on a GPU about three minutes
+    hoca bench train models='[l-hoca-ubt]' epoch=false
+    hoca bench train lengths=MSRVTT                     # the folder of the official captions, for the epoch
+
+`word by word` is the paper's description, `plain` all words at once, `captured` the same as CUDA graphs; `joined` adds
+what several processes need, with one process. Each path is first compared with the word-by-word losses of the same
+model without dropout (`error`, the largest relative difference), then timed with dropout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from itertools import islice
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, write_rows
+from hoca.bench.epoch import epoch_rows
+from hoca.bench.word_by_word import WordByWordStep
+from hoca.bench.workload import UNARY, Sizes, caption_lengths, fresh, in_turn
+from hoca.data import Batch
+from hoca.errors import UserError
+from hoca.progress import say
+from hoca.training.distributed import Processes
+from hoca.training.recipe import Recipe
+from hoca.training.state import State
+from hoca.training.step import CapturedStep, PlainStep, StaticStep, Step
+
+RATE = 1e-4
+ALLOWED = {"float32": 1e-3, "bf16": 2e-2}  # relative difference of the losses
+KEYS = ("model", "path", "precision", "videos", "captions", "words", "steps", "hidden", "attention", "vocabulary")
+
+
+@dataclass(frozen=True)
+class Options(Sizes):
+    models: list[str] = field(default_factory=lambda: [UNARY, "l-hoca-ubt", "hoca-ubt"])
+    word_by_word: bool = True
+    joined: bool = True
+    calls: int = 15  # timings of each path
+    together: int = 10  # steps in a timing
+    compare: int = 200  # steps over which plain and captured losses are compared
+    backend: str = "auto"  # of hoca.ops, for all paths but the word-by-word one
+    epoch: bool = True
+    epoch_captions: int = 20
+    lengths: str | None = None  # MSR-VTT's folder, or an .npz with the words of each caption
+
+
+@dataclass(frozen=True)
+class PathOption:
+    name: str
+    precision: str
+    step: Callable[[Recipe, State, int], Step]
+    joined: bool = False
+
+
+def run(options: Options, *, device: torch.device, out: Path) -> None:
+    captured: type[StaticStep] = CapturedStep if device.type == "cuda" else StaticStep
+    paths = [PathOption("word by word", "float32", WordByWordStep)] if options.word_by_word else []
+    paths += [PathOption("plain", "float32", PlainStep)]
+    paths += [PathOption("captured", precision, captured) for precision in ALLOWED]
+    if options.joined:
+        paths += [PathOption("plain, joined", "float32", PlainStep, joined=True)]
+        paths += [PathOption("captured, joined", precision, captured, joined=True) for precision in ALLOWED]
+    rows = []
+    with _process_group(options.joined, device):
+        for name in options.models:
+            rows += _rows_of_model(options, name, paths, device)
+            _compare_with_unary(rows, options.models)
+            write_rows(out, rows, KEYS)
+        if options.compare:
+            _compare_curves(options, options.models[-1 if len(options.models) < 2 else 1], paths, device)
+    if options.epoch:
+        lengths = caption_lengths(options.lengths)
+        if lengths is None:
+            say("no epoch is measured: give lengths=FOLDER of MSR-VTT's official captions")
+        else:
+            epoch_rows(options, lengths, device, out.with_name(f"{out.stem}-epoch{out.suffix}"))
+
+
+def _rows_of_model(options: Options, name: str, paths: list[PathOption], device: torch.device) -> list[Row]:
+    batches = [options.batch(device, seed) for seed in range(2)]
+    expected = _losses(options, name, paths[0], batches, 4)
+    rows: list[Row] = []
+    slowest: Timing | None = None
+    for path in paths:
+        found = _losses(options, name, path, batches, 4)
+        error = max(abs(a - b) / abs(b) for a, b in zip(found, expected, strict=True))
+        correct = error <= ALLOWED[path.precision]
+        timing, memory = _cost(options, name, path, batches)
+        slowest = slowest or timing
+        against = ratio(slowest, timing, correct=correct) if options.word_by_word else ""
+        rows.append(
+            conditions(device)
+            | {"model": name, "path": path.name, "precision": path.precision}
+            | {f.name: getattr(options, f.name) for f in fields(Sizes)}
+            | timing.columns()
+            | {"peak_gb": memory and f"{memory / 1e9:.3f}", "error": f"{error:.2g}", "correct": correct}
+            | {"times_faster": against, "time_to_unary": "", "memory_to_unary": ""}
+        )
+        say(
+            f"{name}, {path.name}, {path.precision}: {1e3 * timing.median:.2f} ms"
+            + (f", {memory / 1e9:.2f} GB" if memory else "")
+            + f", error {error:.2g}"
+            + (f", {against} times faster than word by word" if against else "")
+        )
+        if not correct:
+            say(f"the losses differ by more than {ALLOWED[path.precision]}: no ratio is given")
+    return rows
+
+
+def _losses(options: Options, name: str, path: PathOption, batches: list[Batch], count: int) -> list[float]:
+    """The first losses per caption, without dropout."""
+    with _step(options, name, path, _device(batches), dropout=0.0) as step:
+        return [float(step(batch, RATE)) / batch.caption_count for batch in islice(in_turn(batches), count)]
+
+
+def _cost(options: Options, name: str, path: PathOption, batches: list[Batch]) -> tuple[Timing, int | None]:
+    slow = path.name == "word by word"
+    device = _device(batches)
+    with _step(options, name, path, device, dropout=0.5) as step:
+        turn = in_turn(batches)
+        memory = peak_memory(lambda: [step(next(turn), RATE) for _ in range(3)], device)  # the capture is among them
+        calls, together = (min(5, options.calls), 1) if slow else (options.calls, options.together)
+        return measure(lambda: step(next(turn), RATE), device, calls=calls, together=together), memory
+
+
+@contextmanager
+def _step(options: Options, name: str, path: PathOption, device: torch.device, *, dropout: float) -> Iterator[Step]:
+    fresh(device)
+    recipe = Recipe(batch=options.videos, captions=options.captions, dropout=dropout, precision=path.precision)  # type: ignore[arg-type]
+    state = options.state(name, recipe, Processes(0, 1, device, joined=path.joined))
+    state.model.attention.backend = options.backend
+    yield path.step(recipe, state, state.model.vocabulary.pad)
+
+
+def _device(batches: list[Batch]) -> torch.device:
+    return next(iter(batches[0].features.values())).device
+
+
+def _compare_with_unary(rows: list[Row], models: list[str]) -> None:
+    """The same path, the same run."""
+    if UNARY not in models:
+        return
+    unary = {(row["path"], row["precision"]): row for row in rows if row["model"] == UNARY}
+    for row in rows:
+        other = unary[row["path"], row["precision"]]
+        if row["correct"] and other["correct"]:
+            row["time_to_unary"] = f"{float(row['ms']) / float(other['ms']):.3f}"
+            if row["peak_gb"] and other["peak_gb"]:
+                row["memory_to_unary"] = f"{float(row['peak_gb']) / float(other['peak_gb']):.3f}"
+
+
+def _compare_curves(options: Options, name: str, paths: list[PathOption], device: torch.device) -> None:
+    """Plain and captured losses over many steps, without dropout."""
+    batches = [options.batch(device, seed) for seed in range(4)]
+    curves = {
+        (path.name, path.precision): _losses(options, name, path, batches, options.compare)
+        for path in paths
+        if path.name in ("plain", "captured")
+    }
+    plain = curves["plain", "float32"]
+    for (path_name, precision), curve in curves.items():
+        error = max(abs(a - b) / abs(b) for a, b in zip(curve, plain, strict=True))
+        say(
+            f"{name}, {path_name}, {precision}: over {options.compare} steps, from a loss of {curve[0]:.3f} to "
+            f"{curve[-1]:.3f}, within {error:.2g} of the plain float32 step"
+        )
+
+
+@contextmanager
+def _process_group(wanted: bool, device: torch.device) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    if dist.is_initialized():
+        raise UserError("a process group exists already: run this benchmark in one process of its own")
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()

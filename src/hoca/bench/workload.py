@@ -1,0 +1,132 @@
+"""Models, batches and videos of a given size, made of random numbers on the device that is measured."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hoca.data import Batch, FolderDataset, Vocabulary, msrvtt
+from hoca.data.bank import FeatureBank
+from hoca.data.corpus import Corpus, Video
+from hoca.errors import UserError
+from hoca.models import Captioner, create
+from hoca.training.build import build_optimizer
+from hoca.training.distributed import Processes
+from hoca.training.recipe import Recipe
+from hoca.training.state import State
+
+WIDTHS = {"image": 1536, "motion": 1024, "audio": 128}
+UNARY = "hoca-u"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Those of the paper: 25 pairs of a video and a caption of 30 words, three modalities of 80 steps."""
+
+    videos: int = 25
+    captions: int = 1
+    words: int = 30
+    steps: int = 80
+    hidden: int = 512
+    attention: int = 512
+    vocabulary: int = 10547
+
+    def words_known(self) -> Vocabulary:
+        special = len(Vocabulary([]))
+        return Vocabulary([f"w{number}" for number in range(self.vocabulary - special)])
+
+    def model(self, name: str, device: torch.device, *, dropout: float = 0.5) -> Captioner:
+        """The same weights for the same name and sizes."""
+        torch.manual_seed(0)
+        options: dict[str, Any] = {"hidden": self.hidden, "attention": self.attention, "max_steps": self.steps}
+        with torch.device(device):
+            return create(name, WIDTHS, self.words_known(), dropout=dropout, **options)
+
+    def state(self, name: str, recipe: Recipe, here: Processes) -> State:
+        model = self.model(name, here.device, dropout=recipe.dropout).train()
+        return State(model, build_optimizer(recipe, model), None, here)
+
+    def features(self, device: torch.device, videos: int | None = None) -> dict[str, Tensor]:
+        return {m: torch.randn(videos or self.videos, self.steps, width, device=device) for m, width in WIDTHS.items()}
+
+    def batch(self, device: torch.device, seed: int = 0) -> Batch:
+        """Captions of the full length, videos of the full number of steps."""
+        torch.manual_seed(seed)
+        vocabulary = self.words_known()
+        first = vocabulary.unk + 1
+        words = torch.randint(first, len(vocabulary), (self.videos, self.captions, self.words + 1))
+        words[:, :, 0], words[:, :, -1] = vocabulary.bos, vocabulary.eos
+        lengths = {m: torch.full((self.videos,), self.steps) for m in WIDTHS}
+        count = self.videos * self.captions
+        ids = [str(number) for number in range(self.videos)]
+        return Batch(ids, self.features(device), lengths, words, count, count)
+
+
+class RandomVideos(FolderDataset):
+    """A dataset whose captions have given lengths and whose features are noise on the device; it has no folder."""
+
+    def __init__(self, sizes: Sizes, lengths: np.ndarray, device: torch.device) -> None:
+        """lengths: [videos, captions], in words."""
+        self.folder = Path()
+        self.widths = dict(WIDTHS)
+        random = np.random.default_rng(0)
+        words = np.array(sizes.words_known().words)
+        videos = []
+        for number, row in enumerate(lengths.tolist()):
+            captions = tuple(" ".join(words[random.integers(len(words), size=count)]) for count in row)
+            videos.append(Video(str(number), "train", captions))
+        self.corpus = Corpus("random", tuple(videos))
+        self._lengths = {video.id: dict.fromkeys(WIDTHS, sizes.steps) for video in videos}
+        self._bank = RandomBank(self._lengths, sizes, device)
+
+
+class RandomBank(FeatureBank):
+    def __init__(self, lengths: dict[str, dict[str, int]], sizes: Sizes, device: torch.device) -> None:
+        self.lengths = lengths
+        self._first = {m: {id: 1 + sizes.steps * place for place, id in enumerate(lengths)} for m in WIDTHS}
+        rows = 1 + sizes.steps * len(lengths)
+        self.values = {m: torch.randn(rows, width, device=device, dtype=torch.float16) for m, width in WIDTHS.items()}
+
+
+def caption_lengths(source: str | None) -> np.ndarray | None:
+    """Words of each caption of each training video of MSR-VTT, [6513, 20].
+
+    `source` is the folder of the official files, or an .npz with the array `lengths`; None looks for the folder in
+    that of the research data and gives None where there is none.
+    """
+    if source is not None and source.endswith(".npz"):
+        try:
+            return np.load(source, allow_pickle=False)["lengths"]
+        except (OSError, KeyError, ValueError) as error:
+            raise UserError(f"lengths={source} is no .npz with an array `lengths` ({error})") from None
+    folder = Path(source or Path(os.environ.get("HOCA_DATA", "../shared/data")) / "msrvtt")
+    if source is None and not folder.is_dir():
+        return None
+    videos = msrvtt.read(folder).split("train")
+    return np.array([[len(caption.split()) for caption in video.captions] for video in videos])
+
+
+def all_alone(device: torch.device) -> Processes:
+    return Processes(0, 1, device)
+
+
+def fresh(device: torch.device) -> None:
+    """Give back all memory of what was measured before."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def in_turn(batches: list[Batch]) -> Iterator[Batch]:
+    while True:
+        yield from batches
