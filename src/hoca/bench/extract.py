@@ -57,7 +57,8 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
     samplings: tuple[Sampling, ...] = ("default", "paper") if options.sampling == "both" else (options.sampling,)
     with _clips(options.videos) as videos:
         for sampling in samplings:
-            write_rows(out, list(_rows(options, sampling, videos, device)), KEYS)
+            for row in _rows(options, sampling, videos, device):
+                write_rows(out, [row], KEYS)  # one by one: what is measured stays if the rest is stopped
     say(f"the table is {out}")
 
 
