@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from hoca.bench import Row, conditions, measure, peak_memory, ratio, write_rows
+from hoca.bench.profiling import write_profile
 from hoca.bench.workload import Sizes, fresh
 from hoca.generation import Limits, beam_search
 from hoca.generation.beam import BeamSearch
@@ -48,6 +49,7 @@ class Options(Sizes):
     models: list[str] = field(default_factory=lambda: ["hoca-u", "l-hoca-ubt", "hoca-ubt"])
     calls: int = 5
     backend: str = "auto"  # of hoca.ops
+    profiles: str | None = None  # folder for the kernel table of the captured search
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
@@ -107,6 +109,8 @@ def _rows(options: Options, name: str, precision: str, device: torch.device) -> 
             memory = peak_memory(call, device)
             timing = measure(call, device, calls=options.calls, warmup=1)
             slowest = slowest or timing
+            if options.profiles and path == "captured" and device.type == "cuda":
+                write_profile(call, Path(options.profiles) / f"generate-{name}-{precision}.txt", calls=1)
             said = float((expected != model.vocabulary.pad).sum(1).float().mean()) - 2
             times_faster = ratio(slowest, timing, correct=same >= 0.99)
             say(

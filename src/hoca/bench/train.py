@@ -22,6 +22,7 @@ import torch.distributed as dist
 
 from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, write_rows
 from hoca.bench.epoch import epoch_rows
+from hoca.bench.profiling import write_profile
 from hoca.bench.word_by_word import WordByWordStep
 from hoca.bench.workload import UNARY, Sizes, caption_lengths, fresh, in_turn
 from hoca.data import Batch
@@ -48,6 +49,7 @@ class Options(Sizes):
     backend: str = "auto"  # of hoca.ops, for all paths but the word-by-word one
     epoch: bool = True
     epoch_captions: int = 20
+    profiles: str | None = None  # folder for the kernel tables of the captured steps
     lengths: str | None = None  # MSR-VTT's folder, or an .npz with the words of each caption
 
 
@@ -127,7 +129,10 @@ def _cost(options: Options, name: str, path: PathOption, batches: list[Batch]) -
         turn = in_turn(batches)
         memory = peak_memory(lambda: [step(next(turn), RATE) for _ in range(3)], device)  # the capture is among them
         calls, together = (min(5, options.calls), 1) if slow else (options.calls, options.together)
-        return measure(lambda: step(next(turn), RATE), device, calls=calls, together=together), memory
+        timing = measure(lambda: step(next(turn), RATE), device, calls=calls, together=together)
+        if options.profiles and path.name == "captured" and device.type == "cuda":
+            write_profile(lambda: step(next(turn), RATE), Path(options.profiles) / f"train-{name}-{path.precision}.txt")
+        return timing, memory
 
 
 @contextmanager
