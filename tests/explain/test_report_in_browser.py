@@ -1,0 +1,130 @@
+"""The report as people use it: with a mouse, with the keyboard, on a phone, in the dark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hoca.explain import write_report
+
+from ..browser import Visit
+from .samples import WORDS, explanation, reading
+from .test_report import HOSTILE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(explanation(), path)
+    return path.as_uri()
+
+
+def lights(page: Page) -> list[list[str]]:
+    """How bright every picture, window and stretch of sound is."""
+    weight = "cells => cells.map(cell => cell.style.getPropertyValue('--w'))"
+    opacity = "stops => stops.map(stop => stop.getAttribute('stop-opacity'))"
+    return [
+        page.eval_on_selector_all(".cell", weight),
+        page.eval_on_selector_all(".windows i", weight),
+        page.eval_on_selector_all(".sound stop", opacity),
+    ]
+
+
+def test_hovering_a_word_shows_its_bars_and_lights_its_moments(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address)
+    words = visit.page.locator(".word")
+    assert words.all_inner_texts() == list(WORDS)
+    seen = []
+    for word in (1, 2):
+        words.nth(word).hover()
+        assert visit.page.locator(".word[aria-pressed=true]").inner_text() == WORDS[word]
+        assert visit.page.locator(".shares em").inner_text() == WORDS[word]
+        seen.append((visit.page.locator(".shares .value").all_inner_texts(), lights(visit.page)))
+    (bars, lit), (other_bars, otherwise_lit) = seen
+    assert bars != other_bars
+    assert [len(lane) for lane in lit] == [20, 20, 32]
+    assert all(one != two for one, two in zip(lit, otherwise_lit, strict=True))
+    assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+
+def test_a_switch_shows_each_order_and_theta(browser: Browser, address: str) -> None:
+    page = Visit(browser, address).page
+    assert page.locator(".orders span").all_inner_texts() == ["merged", "unary", "ternary"]
+    merged = lights(page)[0]
+    page.get_by_text("ternary", exact=True).click()
+    assert lights(page)[0] != merged
+    assert page.locator(".group").all_inner_texts()[0].split() == ["with", "motion", "and", "audio", "θ", "2.000"]
+    page.get_by_text("merged", exact=True).click()
+    assert page.locator(".group").count() == 0
+    assert lights(page)[0] == merged
+
+
+def test_the_keyboard_is_enough_and_is_answered_in_words(browser: Browser, address: str) -> None:
+    page = Visit(browser, address).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "theme"
+    page.keyboard.press("Tab")
+    chosen = page.locator(".word[aria-pressed=true]")
+    assert chosen.inner_text() == WORDS[0]
+    page.keyboard.press("ArrowRight")
+    assert chosen.inner_text() == WORDS[1]
+    page.keyboard.press("End")
+    assert chosen.inner_text() == WORDS[-1]
+    said = page.get_by_role("status").inner_text()
+    assert said.startswith(f"{WORDS[-1]}: image ")
+    assert "motion" in said
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".orders input:checked").get_attribute("value") == "1"
+    assert page.get_by_role("group", name="attention").count() == 1
+    assert page.get_by_role("region", name="What a-model said").count() == 1
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_nothing_sticks_out_of_a_narrow_screen(browser: Browser, address: str, width: int) -> None:
+    page = Visit(browser, address, viewport={"width": width, "height": 800}).page
+    page.get_by_text("ternary", exact=True).click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_dark_and_light(browser: Browser, address: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    colours = {}
+    for scheme in ("light", "dark"):
+        page = Visit(browser, address, color_scheme=scheme).page
+        before = page.evaluate(ground)
+        page.get_by_label("Switch between dark and light").click()
+        colours[scheme] = (before, page.evaluate(ground))
+    assert colours["light"] == colours["dark"][::-1]
+    assert colours["light"][0] != colours["light"][1]
+
+
+def test_two_models_stand_side_by_side(browser: Browser, tmp_path: Path) -> None:
+    write_report(explanation(reading(), replace(reading(), model="other")), tmp_path / "two.html")
+    page = Visit(browser, (tmp_path / "two.html").as_uri(), viewport={"width": 1500, "height": 900}).page
+    first, second = (page.locator(".reading").nth(i).bounding_box() for i in (0, 1))
+    assert first is not None
+    assert second is not None
+    assert first["y"] == second["y"]
+    page.locator(".reading").nth(1).locator(".word").nth(3).hover()
+    assert page.locator(".reading").nth(1).locator(".shares em").inner_text() == WORDS[3]
+
+
+def test_alternatives_come_with_their_probabilities(browser: Browser, address: str) -> None:
+    page = Visit(browser, address).page
+    assert page.locator(".beam li").all_inner_texts()[1].split("\n")[-2:] == ["8.2 %", "a dog"]
+
+
+def test_hostile_words_are_shown_as_they_are(browser: Browser, tmp_path: Path) -> None:
+    hostile = replace(reading(("a", HOSTILE)), model=HOSTILE, absent={"depth": HOSTILE})
+    write_report(explanation(hostile, video=HOSTILE), tmp_path / "hostile.html")
+    visit = Visit(browser, (tmp_path / "hostile.html").as_uri())
+    assert visit.page.locator(".word").nth(1).inner_text() == HOSTILE
+    assert visit.page.locator("img[src=x]").count() == 0
+    assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
