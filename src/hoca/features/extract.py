@@ -29,15 +29,18 @@ def extract(path: Path | str, specification: Mapping[str, Any]) -> Extracted:
     """The features of a video file. An `Extractor` kept for several files loads its networks once."""
     from hoca.features.extractor import Extractor
 
-    return Extractor(specification).extract(path)
+    with Extractor(specification) as extractor:
+        return extractor.extract(path)
 
 
-def of_clip(clip: media.Clip, specification: Mapping[str, Any]) -> Extracted:
+def of_clip(clip: media.Clip, specification: Mapping[str, Any] | Extractor) -> Extracted:
     """The same features of a clip in memory, from backbones that take frames as they are."""
-    chosen = check(specification)
+    from hoca.features.extractor import Extractor
+
+    extractor = specification if isinstance(specification, Extractor) else Extractor(specification)
     pictures = {}
-    for name, found in chosen.items():
-        wanted = found.pictures(specification[name])
+    for name, found in extractor.backbones.items():
+        wanted = found.pictures(extractor.specification[name])
         if wanted is None:
             if clip.waveform is not None and clip.rate != found.rate:
                 raise UserError(f"{found.name} takes sound at {found.rate} samples a second, the clip has {clip.rate}")
@@ -48,7 +51,7 @@ def of_clip(clip: media.Clip, specification: Mapping[str, Any]) -> Extracted:
             shrink = wanted.transform
             pictures[name] = np.stack([shrink(frame) for frame in picked]) if shrink else picked
     decoded = Decoded(pictures, {}, len(clip.frames), clip.duration, clip.waveform, clip.rate)
-    return _extractor(specification).features([decoded])[0]
+    return extractor.features([decoded])[0]
 
 
 def check(specification: Mapping[str, Any]) -> dict[str, Backbone]:
@@ -58,9 +61,3 @@ def check(specification: Mapping[str, Any]) -> dict[str, Backbone]:
         chosen[name] = backbone(how.get("backbone") if isinstance(how, Mapping) else None, name)
         chosen[name].check(how, name)
     return chosen
-
-
-def _extractor(specification: Mapping[str, Any]) -> Extractor:
-    from hoca.features.extractor import Extractor
-
-    return Extractor(specification)

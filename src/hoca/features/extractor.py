@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,16 @@ if TYPE_CHECKING:
 class Extractor:
     """Features as a specification asks for them; weights that are missing are fetched when it is made."""
 
-    def __init__(self, specification: Mapping[str, Any], *, device: str = "cpu", precision: str = "auto") -> None:
+    def __init__(
+        self,
+        specification: Mapping[str, Any],
+        *,
+        device: str = "cpu",
+        precision: str = "auto",
+        limits: media.Limits | None = None,
+    ) -> None:
         self.specification = specification
+        self.limits = limits
         self.backbones = check(specification)
         self.seconds: dict[str, float] = defaultdict(float)  # spent in each modality's network so far
         rates = {found.rate for found in self.backbones.values() if found.rate}
@@ -79,7 +88,22 @@ class Extractor:
                 made[number].features[name] = np.ascontiguousarray(each, dtype=np.float32)
         return made
 
-    def extract(self, path: Path | str, limits: media.Limits | None = None) -> Extracted:
+    def extract(self, path: Path | str) -> Extracted:
         """The features of one file, decoded in a process of its own, so that no file can harm this one."""
-        with media.Decoders(workers=1, limits=limits or media.Limits()) as decoders:
-            return self.features([decoders.decode(self.request(path))])[0]
+        return self.features([self.decoders.decode(self.request(path))])[0]
+
+    @cached_property
+    def decoders(self) -> media.Decoders:
+        """One decoding process, started at the first file and ended with the extractor."""
+        return media.Decoders(workers=1, limits=self.limits)
+
+    def close(self) -> None:
+        """End the decoding process; the next file starts another."""
+        if "decoders" in self.__dict__:
+            self.__dict__.pop("decoders").close()
+
+    def __enter__(self) -> Extractor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -41,13 +41,15 @@ def prepare(out: Path | str, options: Options | None = None, videos: bool = Fals
     store = FeatureStore(out / "features")
     lines = []
     total = sum(getattr(options, split) for split in SPLITS)
+    extractor = features.Extractor(specification)
     for id, split, scene, captions in track(clips(options), total=total, what="binding clips"):
         lines.append({"id": id, "split": split, "captions": captions, "attributes": scene.attributes})
         file = out / "videos" / f"{id}.mp4" if videos else None
         if _done(store, id, specification) and (file is None or file.is_file()):
             continue
-        made = _features(scene, options, specification, file)
+        made = _features(scene, options, extractor, file)
         store.write(id, made.features, specification=specification, absent=made.absent, duration=made.duration)
+    extractor.close()
     with replacing(out / "captions.jsonl") as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return out
@@ -61,12 +63,12 @@ def _done(store: FeatureStore, id: str, specification: dict[str, Any]) -> bool:
         return False
 
 
-def _features(scene: Scene, options: Options, specification: dict[str, Any], file: Path | None) -> Extracted:
+def _features(scene: Scene, options: Options, extractor: features.Extractor, file: Path | None) -> Extracted:
     clip = render(scene, options)
     if file is None:
-        return features.of_clip(clip, specification)
+        return features.of_clip(clip, extractor)
     media.write(file, clip.frames, options.fps, clip.waveform, clip.rate)
-    return features.extract(file, specification)
+    return extractor.extract(file)
 
 
 def _claim(out: Path, record: dict[str, Any]) -> None:

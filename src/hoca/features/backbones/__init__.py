@@ -33,6 +33,24 @@ def _soundnet() -> nn.Module:
     return SoundNet()
 
 
+def _inception_resnet() -> nn.Module:
+    from hoca.features.backbones.inception_resnet import InceptionResNetV2
+
+    return InceptionResNetV2()
+
+
+def _vggish() -> nn.Module:
+    from hoca.features.backbones.vggish import VGGish
+
+    return VGGish()
+
+
+def _log_mel() -> nn.Module:
+    from hoca.features.backbones.logmel import LogMel
+
+    return LogMel()
+
+
 BACKBONES: dict[str, Backbone] = {
     each.name: each
     for each in (
@@ -67,6 +85,16 @@ BACKBONES: dict[str, Backbone] = {
             asset="soundnet-8",
             build=_soundnet,
         ),
+        Sound(name="log-mel", width=128, rate=16000, step_seconds=0.96, build=_log_mel),
+        Images(
+            name="inception-resnet-v2",
+            width=1536,
+            side=299,
+            asset="inception-resnet-v2",
+            build=_inception_resnet,
+        ),
+        Motion(name="i3d-imagenet", width=1024, asset="i3d-imagenet", build=_i3d, bfloat16_on_cpu=True),
+        Sound(name="vggish", width=128, rate=16000, step_seconds=0.96, asset="vggish", build=_vggish),
         LightImage(name="light-image", width=light.IMAGE_WIDTH),
         LightMotion(name="light-motion", width=light.MOTION_WIDTH),
         LightAudio(name="light-audio", width=light.AUDIO_WIDTH, rate=light.RATE),

@@ -1,11 +1,118 @@
-"""Any vision, video or audio model of Hugging Face's transformers, from a local folder."""
+"""Any vision, video or audio model of Hugging Face's transformers from a local folder: CLIP, DINO, VideoMAE, AST, …"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from hoca.assets.registry import sha256_of
 from hoca.errors import UserError
-from hoca.features.backbones.kinds import Backbone
+from hoca.features.backbones.kinds import Backbone, Images, Kind, Settings, Sound
+from hoca.features.sampling import CHUNK, Chunks
+from hoca.media.request import Decoded, Pictures
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from hoca.features.network import Network
+
+VIDEO_MODELS = ("videomae", "vivit", "timesformer")
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+
+
+@dataclass(frozen=True)
+class Snippets:
+    """For each step some frames evenly from the 64 around its middle."""
+
+    steps: int
+    frames: int
+
+    def __call__(self, n: int) -> Sequence[int]:
+        inside = [(2 * i + 1) * CHUNK // (2 * self.frames) for i in range(self.frames)]
+        return [min(start + each, n - 1) for start in Chunks(self.steps).starts(n) for each in inside]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Videos(Backbone):
+    """A model that takes a fixed number of frames and gives one vector for them."""
+
+    frames: int
+    kind: ClassVar[Kind] = "motion"
+    steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
+
+    def pictures(self, how: Settings) -> Pictures | None:
+        return Pictures(Snippets(how["steps"], self.frames), (self.side, self.side), "bicubic")
+
+    def lacking(self, clip: Decoded) -> str | None:
+        return clip.absent.get("picture")
+
+    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+        assert network is not None
+        made = []
+        for clip in clips:
+            frames = clip.pictures[modality]
+            made.append(network.batched(frames.reshape(how["steps"], self.frames, *frames.shape[1:])))
+        return made
 
 
 def from_folder(name: str) -> Backbone:
-    """The backbone `hf:FOLDER`."""
-    raise UserError(f"{name}: not built yet")
+    """The backbone `hf:FOLDER`, of the kind that its configuration tells."""
+    folder = Path(name.removeprefix("hf:"))
+    config = _read(folder / "config.json", f"{name}: bring a folder with a model of transformers")
+    preparation = _read(folder / "preprocessor_config.json", f"{name}: save the model's processor beside it")
+    if not any((folder / file).is_file() for file in WEIGHTS):
+        raise UserError(f"{name}: no {WEIGHTS[0]} in {folder}: save the model as safetensors, no other file is opened")
+    part = config.get("vision_config") or config.get("audio_config") or config
+    facts: dict[str, Any] = {"name": name, "width": _width(part, folder), "weights": _digest(folder)}
+    kind = str(config.get("model_type"))
+    if "sampling_rate" in preparation:
+        rate = int(preparation["sampling_rate"])
+        build = _builder("Hearing", folder, preparation)
+        return Sound(**facts, rate=rate, build=build, step_seconds=1.0)
+    side = part.get("image_size", 224)
+    facts |= {"side": side[0] if isinstance(side, list) else side, "build": _builder("Seeing", folder, preparation)}
+    if kind in VIDEO_MODELS:
+        return Videos(**facts, frames=part.get("num_frames", 16))
+    return Images(**facts)
+
+
+def _builder(network: str, folder: Path, preparation: dict[str, Any]) -> Any:
+    def build() -> nn.Module:
+        try:
+            from hoca.features.backbones import hugging_face_networks
+        except ImportError:
+            raise UserError(f"hf:{folder} needs transformers: pip install 'hoca[hf]'") from None
+        return getattr(hugging_face_networks, network)(folder, preparation)
+
+    return build
+
+
+def _read(file: Path, advice: str) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read ({type(error).__name__}); {advice}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{file} is not a configuration; {advice}")
+    return content
+
+
+def _width(config: dict[str, Any], folder: Path) -> int:
+    for key in ("hidden_size", "d_model", "hidden_sizes"):
+        if key in config:
+            return int(config[key][-1] if isinstance(config[key], list) else config[key])
+    raise UserError(
+        f"hf:{folder}: config.json does not tell the model's hidden_size: it is of a kind hoca does not know"
+    )
+
+
+def _digest(folder: Path) -> str:
+    """One hash of all that decides the features."""
+    names = ["config.json", "preprocessor_config.json", *(file.name for file in folder.glob("model*.safetensors"))]
+    return hashlib.sha256("".join(sha256_of(folder / name) for name in sorted(names)).encode()).hexdigest()

@@ -1,0 +1,123 @@
+"""Tiny models with random weights, saved to disk as a user's would be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hoca import features
+from hoca.errors import UserError
+from hoca.features.backbones.hugging_face import from_folder
+from hoca.features.network import Network
+from hoca.media import Decoded
+
+transformers = pytest.importorskip("transformers", reason="needs the extra [hf]")
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+PICTURE = {"image_size": 32, "patch_size": 8}
+LOOK = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.2, 0.2]}
+
+
+def save(folder: Path, model: torch.nn.Module, preparation: object) -> str:
+    model.save_pretrained(folder)  # type: ignore[operator]
+    if isinstance(preparation, dict):
+        (folder / "preprocessor_config.json").write_text(json.dumps(preparation))
+    else:
+        preparation.save_pretrained(folder)  # type: ignore[attr-defined]
+    return f"hf:{folder}"
+
+
+def clip(side: int = 32, frames: int = 40, pictures: int = 20) -> Decoded:
+    rng = np.random.default_rng(0)
+    shown = rng.integers(0, 256, (pictures, side, side, 3), dtype=np.uint8)
+    sound = rng.standard_normal(40_000).astype(np.float32) * 0.1
+    return Decoded({"image": shown, "motion": shown}, {}, frames, 2.5, sound, 16000)
+
+
+def made(name: str, modality: str, decoded: Decoded) -> np.ndarray:
+    specification = {
+        modality: features.specify(**{"image": None, "motion": None, "audio": None, modality: name})[modality]
+    }
+    extractor = features.Extractor(specification)
+    values = extractor.features([decoded])[0].features[modality]
+    assert values.shape[1] == specification[modality]["width"] == extractor.backbones[modality].width
+    assert np.isfinite(values).all()
+    return values
+
+
+def test_a_vision_transformer_sees_normalised_pictures(tmp_path: Path) -> None:
+    model = transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE)).eval()
+    decoded = clip()
+    values = made(save(tmp_path, model, LOOK), "image", decoded)
+    x = (torch.from_numpy(decoded.pictures["image"]).float() / 255 - torch.tensor([0.5, 0.4, 0.3])) / 0.2
+    with torch.no_grad():
+        expected = model(pixel_values=x.permute(0, 3, 1, 2)).pooler_output
+    np.testing.assert_allclose(values, expected.numpy(), atol=1e-4)
+
+
+def test_of_clip_the_seeing_half_is_used(tmp_path: Path) -> None:
+    vision = transformers.CLIPVisionConfig(**(SMALL | {"hidden_size": 24}), **PICTURE)
+    text = transformers.CLIPTextConfig(**SMALL, vocab_size=20, max_position_embeddings=8)
+    config = transformers.CLIPConfig(vision_config=vision.to_dict(), text_config=text.to_dict(), projection_dim=8)
+    assert made(save(tmp_path, transformers.CLIPModel(config), LOOK), "image", clip()).shape == (20, 24)
+
+
+def test_a_convolutional_model_gives_its_pooled_vector(tmp_path: Path) -> None:
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    assert made(save(tmp_path, transformers.ResNetModel(config), LOOK), "image", clip(side=64)).shape == (20, 12)
+
+
+def test_a_video_model_gets_as_many_frames_as_it_takes(tmp_path: Path) -> None:
+    config = transformers.VideoMAEConfig(**SMALL, **PICTURE, num_frames=4, tubelet_size=2)
+    name = save(tmp_path, transformers.VideoMAEModel(config), LOOK)
+    backbone = from_folder(name)
+    wanted = backbone.pictures({"steps": 20})
+    assert wanted is not None
+    assert wanted.size == (32, 32)
+    numbers = list(wanted.pick(100))  # type: ignore[operator]
+    assert len(numbers) == 80
+    assert 0 <= min(numbers)
+    assert max(numbers) < 100
+    assert numbers[:4] == [8, 24, 40, 56]
+    assert made(name, "motion", clip(pictures=80)).shape == (20, 16)
+
+
+@pytest.mark.parametrize("kind", ["spectrogram", "waveform"])
+def test_a_sound_model_gives_one_step_a_second(tmp_path: Path, kind: str) -> None:
+    if kind == "spectrogram":
+        config = transformers.ASTConfig(**SMALL, patch_size=8, max_length=64, num_mel_bins=32)
+        model = transformers.ASTModel(config)
+        prepared = transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=64)
+    else:
+        config = transformers.Wav2Vec2Config(
+            **SMALL, conv_dim=[8, 8], conv_stride=[10, 8], conv_kernel=[10, 8], num_feat_extract_layers=2,
+            num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2,
+        )  # fmt: skip
+        model = transformers.Wav2Vec2Model(config)
+        prepared = transformers.Wav2Vec2FeatureExtractor(feature_size=1)
+    assert made(save(tmp_path, model, prepared), "audio", clip()).shape == (2, 16)
+
+
+def test_what_is_wrong_with_a_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"config\.json cannot be read"):
+        from_folder(f"hf:{tmp_path}")
+    (tmp_path / "config.json").write_text('{"hidden_size": 4, "model_type": "vit"}')
+    with pytest.raises(UserError, match="processor"):
+        from_folder(f"hf:{tmp_path}")
+    (tmp_path / "preprocessor_config.json").write_text("{}")
+    with pytest.raises(UserError, match="safetensors"):
+        from_folder(f"hf:{tmp_path}")
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(UserError, match="cannot be loaded"):
+        Network.load(from_folder(f"hf:{tmp_path}"), None, torch.device("cpu"), "float32")
+
+
+def test_other_weights_than_the_features_were_made_with_are_noticed(tmp_path: Path) -> None:
+    name = save(tmp_path, transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE)), LOOK)
+    specification = features.specify(image=name, motion=None, audio=None)
+    save(tmp_path, transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE)), LOOK)
+    with pytest.raises(UserError, match="changed since"):
+        features.Extractor(specification)
