@@ -43,6 +43,7 @@ def epoch_rows(options: Options, lengths: np.ndarray, device: torch.device, out:
         )
         captured: type[StaticStep] = CapturedStep if device.type == "cuda" else StaticStep
         step = captured(recipe, state, state.model.vocabulary.pad)
+        gradients = sum(parameter.numel() * parameter.element_size() for parameter in state.model.parameters())
         for epoch in range(EPOCHS):
             seconds, loss = _epoch(step, batches, epoch, device)
             memory = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None
@@ -54,6 +55,7 @@ def epoch_rows(options: Options, lengths: np.ndarray, device: torch.device, out:
                 | {"captions": options.epoch_captions, "dataset_videos": len(lengths), "batches": len(batches)}
                 | {"padding": f"{batches.padding():.3f}", "shapes": step.shapes, "loss": f"{loss:.4f}"}
                 | {"seconds": f"{seconds:.3f}", "peak_gb": memory and f"{memory:.2f}"}
+                | {"gradient_bytes": gradients}
             )
         write_rows(out, rows, KEYS)
 
