@@ -142,6 +142,13 @@ def test_a_wrong_flag_ends_in_one_line(
     assert message in result.complaint
 
 
+def test_a_store_that_cannot_be_written_ends_in_one_line(hoca: Command, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file")
+    result = hoca("extract", folder / "clip0.mp4", "--out", tmp_path / "store", *LIGHT, "--workers", 1)
+    assert result.code == 2
+    assert "store" in result.complaint
+
+
 def test_a_limit_makes_a_video_fail(hoca: Command, folder: Path, tmp_path: Path) -> None:
     clip = folder / "clip0.mp4"
     result = hoca("extract", clip, "--out", tmp_path / "s", *LIGHT, "--limit", "bytes=100", "--workers", 1)

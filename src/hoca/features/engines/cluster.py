@@ -45,8 +45,8 @@ def run(
             duration = None if np.isnan(row["duration"]) else float(row["duration"])
             yield Outcome(given[bytes(row["id"])], row["status"], row["why"], json.loads(row["absent"]), duration)
     except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, UserError):
-            raise UserError(str(error.cause)) from None
+        if isinstance(error.cause, UserError | OSError):  # a full disk, a folder that may not be written
+            raise error.cause from None
         raise
     finally:
         if ours:
