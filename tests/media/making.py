@@ -83,10 +83,11 @@ def video(
 
 def sound(path: Path, codec: str, samples: np.ndarray, rate: int = 16000) -> Path:
     """Write `samples` [channels, samples] in [-1, 1] in the codec's own sample format."""
-    layout = "mono" if len(samples) == 1 else "stereo"
+    layout = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}[len(samples)]
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=rate, layout=layout)
-        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples, np.float32), format="fltp", layout=layout)
+        packed = np.ascontiguousarray(samples.T, np.float32).reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=layout)
         frame.sample_rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
         context = stream.codec_context
         resampler = av.AudioResampler(context.format, context.layout, rate, frame_size=context.frame_size or 1024)

@@ -50,6 +50,16 @@ def test_any_sample_format_becomes_mono(tmp_path: Path, name: str, codec: str, c
     assert np.abs(middle).max() == pytest.approx(0.5 / channels, rel=0.12)  # the mean of the channels
 
 
+@pytest.mark.parametrize(("name", "codec"), [("a.wav", "pcm_s16le"), ("a.m4a", "aac"), ("a.mka", "flac")])
+@pytest.mark.parametrize("channels", [6, 8])
+def test_surround_sound_becomes_mono(tmp_path: Path, name: str, codec: str, channels: int) -> None:
+    """Planar or not, all channels count alike; a codec may take most of the tone from the bass channel."""
+    both = np.repeat(making.tone(1, rate=48000)[None], channels, axis=0)
+    found = waveform(making.sound(tmp_path / name, codec, both, 48000), 48000)
+    assert np.abs(np.fft.rfft(found[:24000])).argmax() == 220
+    assert np.abs(found[12000:24000]).max() == pytest.approx(0.5, rel=0.2)
+
+
 @pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100])
 def test_resampling_keeps_the_tone(tmp_path: Path, rate: int) -> None:
     path = making.sound(tmp_path / "a.wav", "pcm_s16le", making.tone(2, rate=32000)[None], 32000)

@@ -17,7 +17,7 @@ class Sound:
         self.samples = 0
         self.start: float | None = None  # presentation time of the first sample
         self.source: tuple[Any, ...] = ()
-        self.plane: Any = None  # to float32, one plane per channel
+        self.unpacker: Any = None  # to float32
         self.resampler: Any = None
 
     def add(self, frame: Any) -> None:
@@ -29,8 +29,8 @@ class Sound:
             self._prepare(frame)
             self.source = source
         frame.pts = None
-        for planar in self.plane.resample(frame):
-            self._resample(planar.to_ndarray(), frame.sample_rate)
+        for piece in self.unpacker.resample(frame):
+            self._resample(piece)
 
     @property
     def full(self) -> bool:
@@ -52,27 +52,29 @@ class Sound:
     def _prepare(self, frame: Any) -> None:
         import av
 
-        self.plane = av.AudioResampler(format="fltp", layout=frame.layout, rate=frame.sample_rate)
+        # All channels in one plane: with eight planes or more PyAV reads beyond their list and crashes.
+        self.unpacker = av.AudioResampler(format="flt", layout=frame.layout, rate=frame.sample_rate)
         self.resampler = av.AudioResampler(format="fltp", layout="mono", rate=self.rate)
 
-    def _resample(self, channels: np.ndarray, rate: int) -> None:
+    def _resample(self, piece: Any) -> None:
         import av
 
-        mono = channels.mean(axis=0, dtype=np.float32, keepdims=True)  # [1, samples]
-        piece = av.AudioFrame.from_ndarray(np.ascontiguousarray(mono), format="fltp", layout="mono")
-        piece.sample_rate = rate
-        self._take(self.resampler.resample(piece))
+        samples = piece.to_ndarray().reshape(piece.samples, -1)  # [samples, channels]
+        mono = samples.mean(axis=1, dtype=np.float32)[None]  # [1, samples]
+        single = av.AudioFrame.from_ndarray(mono, format="fltp", layout="mono")
+        single.sample_rate = piece.sample_rate
+        self._take(self.resampler.resample(single))
 
     def _finish(self) -> None:
-        if self.plane is None:
+        if self.unpacker is None:
             return
-        for planar in self.plane.resample(None):
-            self._resample(planar.to_ndarray(), planar.sample_rate)
+        for piece in filter(None, self.unpacker.resample(None)):
+            self._resample(piece)
         self._take(self.resampler.resample(None))
-        self.plane = self.resampler = None
+        self.unpacker = self.resampler = None
         self.source = ()
 
     def _take(self, pieces: list[Any]) -> None:
-        for piece in pieces:
+        for piece in filter(None, pieces):  # where nothing is to be done, PyAV hands back what it was given, also None
             self.pieces.append(piece.to_ndarray()[0].astype(np.float32))
             self.samples += len(self.pieces[-1])
