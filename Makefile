@@ -16,7 +16,7 @@ DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 demo test: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test format check bench docs picture ablation verify-metrics clean clean-demo
+.PHONY: help install demo test format check bench docs picture ablation fuzz verify-metrics clean clean-demo
 
 help:
 	@echo "make demo            train on the built-in dataset, caption unseen clips, show what was attended to"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench           memory of exact attention at the paper's size -> results/"
 	@echo "make ablation        the paper's variants on the built-in dataset -> results/"
 	@echo "make verify-metrics  our scores beside those of the original metrics (needs Java) -> results/"
+	@echo "make fuzz            2,000 damaged files, none of which may harm the process that decodes them -> results/"
 	@echo "make docs            the README's tables and picture, from results/ and the demo's model"
 	@echo "make clean           remove .venv, the demo and all caches"
 
@@ -72,6 +73,9 @@ bench: $(READY)
 
 ablation: $(READY)
 	$(VENV)/bin/python benchmarks/ablation.py
+
+fuzz: $(READY)
+	$(VENV)/bin/python benchmarks/fuzz.py
 
 verify-metrics: $(READY)
 	@$(PIP) --no-build-isolation -e '.[verify]'
