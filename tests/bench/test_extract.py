@@ -33,3 +33,9 @@ def test_a_clip_that_fails_stops_the_measurement(hoca: Command, tmp_path: Path) 
     result = hoca("bench", "extract", f"videos={tmp_path}", "image=light-image", "motion=none", "audio=none")
     assert result.code == 2
     assert "text.mp4" in result.complaint
+
+
+def test_a_part_that_is_not_there_is_named(hoca: Command, tmp_path: Path) -> None:
+    result = hoca("bench", "extract", "parts=[decoder]", "--out", tmp_path / "table.csv")
+    assert result.code == 2
+    assert "did you mean 'decode'" in result.complaint

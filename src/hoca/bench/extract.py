@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,7 @@ import torch
 
 from hoca import media
 from hoca.bench import Row, conditions, measure, write_rows
-from hoca.errors import UserError
+from hoca.errors import UserError, nearest
 from hoca.features import Extracted, FeatureStore, specify
 from hoca.features.engines import Settings, find
 from hoca.features.engines.local import Worker
@@ -33,6 +33,7 @@ from hoca.features.engines.videos import Video
 from hoca.features.extractor import Extractor
 from hoca.progress import say
 
+PARTS = ("decode", "network", "pipeline", "command")
 Sampling = Literal["default", "paper"]
 KEYS = ("sampling", "modality", "backbone", "precision", "part", "processes", "batch", "clips")
 DECODED_ALONE = 4  # clips whose decoding in one process is timed
@@ -50,10 +51,13 @@ class Options:
     processes: int | None = None  # that decode
     batch: int | None = None  # clips through a network together
     seconds: float = 10.0  # to spend on each measurement of a network, at most, after the first three calls
-    command: bool = True
+    parts: list[str] = field(default_factory=lambda: list(PARTS))
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
+    for part in options.parts:
+        if part not in PARTS:
+            raise UserError(f"parts: there is no {part!r}: {nearest(part, PARTS)}")
     samplings: tuple[Sampling, ...] = ("default", "paper") if options.sampling == "both" else (options.sampling,)
     with _clips(options.videos) as videos:
         for sampling in samplings:
@@ -67,16 +71,21 @@ def _rows(options: Options, sampling: Sampling, videos: list[Video], device: tor
     common = {**conditions(device), "sampling": sampling}
     whole = specify(**chosen, sampling=sampling)
     settings = Settings(str(device), options.precision, options.processes, options.batch)
-    with tempfile.TemporaryDirectory() as folder, Worker(FeatureStore(folder), whole, settings) as worker:
-        decoded = _decoded(worker, videos[: worker.batch])
-        for name in [*whole, "all"]:
-            specification = whole if name == "all" else {name: whole[name]}
-            extractor = Extractor(specification, device=str(device), precision=options.precision)
-            about = common | {"modality": name, "backbone": _backbones(specification)}
-            yield _decoding(extractor, videos[:DECODED_ALONE], about)
-            yield _network(options, specification, extractor, decoded, device, about)
-        yield _pipeline(worker, videos, about)
-    if options.command:
+    about = common | {"modality": "all", "backbone": _backbones(whole)}
+    if set(options.parts) & {"decode", "network", "pipeline"}:
+        with tempfile.TemporaryDirectory() as folder, Worker(FeatureStore(folder), whole, settings) as worker:
+            decoded = _decoded(worker, videos[: worker.batch])
+            for name in [*whole, "all"]:
+                specification = whole if name == "all" else {name: whole[name]}
+                extractor = Extractor(specification, device=str(device), precision=options.precision)
+                alone = common | {"modality": name, "backbone": _backbones(specification)}
+                if "decode" in options.parts:
+                    yield _decoding(extractor, videos[:DECODED_ALONE], alone)
+                if "network" in options.parts:
+                    yield _network(options, specification, extractor, decoded, device, alone)
+            if "pipeline" in options.parts:
+                yield _pipeline(worker, videos, about)
+    if "command" in options.parts:
         yield _command(chosen, sampling, videos[0], device, about)
 
 
