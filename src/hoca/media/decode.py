@@ -14,7 +14,7 @@ from hoca.media.gather import Gatherer, numbers
 from hoca.media.request import Decoded, Limits, Request
 from hoca.media.sound import Sound
 from hoca.media.source import opened, reason, shown
-from hoca.media.streams import Watch, frames, picture_stream, sound_stream
+from hoca.media.streams import Watch, frames, picture_stream, seconds, sound_stream
 from hoca.media.survey import Survey, survey
 
 ATTEMPTS = 3  # a file whose packets promise other frames than they hold is decoded again, knowing better
@@ -135,11 +135,12 @@ def _stream(request: Request, gatherer: Gatherer | None, seen: _Seen, watch: Wat
 
 
 def _add(frame: Any, gatherer: Gatherer, seen: _Seen, watch: Watch, tick: float) -> None:
+    clock = seconds(frame.pts, frame.time_base)
     if seen.start is None:
-        seen.start = 0.0 if frame.time is None else float(frame.time)
+        seen.start = 0.0 if clock is None else clock
     last = seen.times[-1] if seen.times else -tick
-    at = last + tick if frame.time is None else float(frame.time) - seen.start
-    seen.interval = float((frame.duration or 0) * (frame.time_base or 0)) or (at - last if seen.times else tick)
+    at = last + tick if clock is None else clock - seen.start
+    seen.interval = seconds(frame.duration, frame.time_base) or (at - last if seen.times else tick)
     gatherer.add(len(seen.times), frame)
     seen.times.append(at)
     watch.count(len(seen.times))

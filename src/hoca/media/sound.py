@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from hoca.media.streams import seconds
+
 
 class Sound:
-    """The mean of the channels, float32, at `rate` samples a second, at most `seconds` of it."""
+    """The mean of the channels, float32, at `rate` samples a second, at most `most` seconds of it."""
 
-    def __init__(self, rate: int, seconds: float) -> None:
+    def __init__(self, rate: int, most: float) -> None:
         self.rate = rate
-        self.most = int(seconds * rate)
+        self.most = int(most * rate)
         self.pieces: list[np.ndarray] = []
         self.samples = 0
         self.start: float | None = None  # presentation time of the first sample
@@ -22,7 +24,7 @@ class Sound:
 
     def add(self, frame: Any) -> None:
         if self.start is None:
-            self.start = float(frame.time or 0.0)
+            self.start = seconds(frame.pts, frame.time_base) or 0.0
         source = (frame.format.name, frame.layout.name, frame.sample_rate)
         if source != self.source:  # a stream may change its format on the way
             self._finish()

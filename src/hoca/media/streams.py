@@ -52,6 +52,11 @@ class Watch:
             )
 
 
+def seconds(ticks: int | None, base: Any) -> float | None:
+    """How long so many ticks of a clock take; None if either is unknown."""
+    return None if ticks is None or not base or not base.denominator else ticks * base.numerator / base.denominator
+
+
 def picture_stream(container: Any, watch: Watch, threads: int) -> Any | None:
     """The first stream of moving (or still) pictures; the cover of a song is none."""
     from av.stream import Disposition
