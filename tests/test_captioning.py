@@ -55,7 +55,7 @@ def test_a_caption_says_how_it_came_about(model: VideoCaptioner, data: Path) -> 
     assert caption.text == " ".join(caption.words)
     assert len(caption.words) >= 1
     assert caption.absent == {}
-    assert set(caption.seconds) == {"features", "words"}
+    assert set(caption.seconds) == {"backbones", "features", "words"}
     scores = [caption.logprob, *(logprob for _, logprob in caption.alternatives)]
     assert len(scores) == 4
     assert scores == sorted(scores, reverse=True)
@@ -108,7 +108,7 @@ def test_a_checkpoint_to_go_on_from_captions_too(run: Path, data: Path) -> None:
 
 def test_a_model_of_foreign_features_takes_no_files(tiny_data: Path, tmp_path: Path, data: Path) -> None:
     foreign = train(tiny(tiny_data, tmp_path / "run", epochs=1))
-    with pytest.raises(UserError, match="backbone 'test'"):
+    with pytest.raises(UserError, match="cannot make .backbone test"):
         hoca.load(foreign).caption(clips(data, silent=False)[0])
 
 

@@ -80,7 +80,7 @@ class TestCaption:
         media.write(tmp_path / "mute.mp4", seen.frames, 8, None, 16000)
         result = hoca("caption", tmp_path / "mute.mp4", "--model", run, "--json")
         assert result.code == 0
-        assert json.loads(result.out)["absent"] == {"audio": "no sound"}
+        assert json.loads(result.out)["absent"] == {"audio": "there is no sound in the file"}
 
     def test_what_is_no_model_is_named(self, hoca: Command, data: Path, tmp_path: Path) -> None:
         for model in (tmp_path / "nosuch", tmp_path, clip(data)):

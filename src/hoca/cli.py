@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from functools import partial
 from importlib import import_module
@@ -71,8 +72,8 @@ def _run() -> int:
 
 @app.command()
 def caption(
-    videos: Annotated[list[Path], typer.Argument(help="Video files.")],
-    model: Model,
+    videos: Annotated[list[Path], typer.Argument(help="Video files, folders of them, patterns such as 'clips/*.mp4'.")],
+    model: ModelOrDefault = "default",
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML file that shows what each word looked at.")] = None,
@@ -81,19 +82,23 @@ def caption(
     from dataclasses import replace
 
     from hoca.captioning import load
+    from hoca.features.engines.videos import readable
 
     captioner = load(model)
     search = replace(captioner.search, beam=beam) if beam else captioner.search
-    if report is not None and len(videos) != 1:
-        raise UserError(f"--report shows one video, {len(videos)} were given: give one, or leave --report out")
+    files = list(_files(videos))
+    if report is not None and len(files) != 1:
+        raise UserError(f"--report shows one video, {len(files)} were given: give one, or leave --report out")
     failed = 0
-    for video in videos:
+    for file in files:
         try:
-            found = captioner.caption(video, search)
+            if isinstance(file, UserError):
+                raise file
+            found = captioner.caption(file, search)
             if report is not None:
                 from hoca.explain import collect, model_name, write_report
 
-                write_report(collect(video, [(model_name(model), captioner, found)]), report)
+                write_report(collect(file, [(model_name(model), captioner, found)]), report)
         except UserError as error:
             failed += 1
             say(f"hoca: {error}")
@@ -101,7 +106,7 @@ def caption(
         if as_json:
             _print_json(
                 {
-                    "video": str(video),
+                    "video": readable(file),
                     "text": found.text,
                     "logprob": found.logprob,
                     "alternatives": [{"text": text, "logprob": p} for text, p in found.alternatives],
@@ -110,9 +115,21 @@ def caption(
                 }
             )
         else:
-            print(f"{video}: {found.text}" if len(videos) > 1 else found.text, flush=True)
+            print(f"{readable(file)}: {found.text}" if len(files) > 1 else found.text, flush=True)
+    captioner.close()
     if failed:
-        raise typer.Exit(2 if failed == len(videos) else 1)
+        raise typer.Exit(2 if failed == len(files) else 1)
+
+
+def _files(videos: list[Path]) -> Iterator[Path | UserError]:
+    """The files that are meant; in place of what is not there, the complaint."""
+    from hoca.features.engines.videos import files
+
+    for video in videos:
+        try:
+            yield from files([video])
+        except UserError as error:
+            yield error
 
 
 @app.command()
