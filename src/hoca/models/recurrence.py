@@ -1,11 +1,15 @@
 """LSTMs over padded steps whose lengths no host looks at, so that a GPU can run them from a captured graph.
 
-Packing needs the lengths on the host. Here a padded step closes the input gate instead: its cell then stays zero until
-the first real step of the backward direction, which therefore starts as it does in a packed sequence; in the forward
-direction padding comes last and touches nothing real. Outputs and gradients are those of packing.
+Packing needs the lengths on the host. Here the cell stays zero at padded steps, up to the first real step of the
+backward direction, which therefore starts as it does in a packed sequence; in the forward direction padding comes last
+and touches nothing real. Outputs and gradients are those of packing. On a GPU with Triton our own kernels do this;
+elsewhere torch's LSTM does, with an input that closes the input gate at padded steps.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
@@ -19,25 +23,52 @@ def run_lstm(
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """One layer over features [B, T, D], in autocast's type where it is on: outputs [B, T, directions · H], last state.
 
-    real: [B, T] bool; outputs at steps that are not real are meaningless. start: each [directions, B, H].
+    real: [B, T] bool; outputs at steps that are not real are meaningless, and the state then starts at zero.
+    start: each [directions, B, H].
     """
     device = features.device.type
     cast = torch.is_autocast_enabled(device) and features.dtype != torch.float64
     dtype = torch.get_autocast_dtype(device) if cast else features.dtype
-    if real is not None:
-        marks = (~real)[..., None] & (torch.arange(MARKS, device=features.device) == 0)  # [B, T, MARKS]
-        features = torch.cat([features, marks.to(features.dtype)], dim=-1)
     directions = 2 if lstm.bidirectional else 1
     if start is None:
         zeros = features.new_zeros(directions, features.shape[0], lstm.hidden_size)
         start = zeros, zeros
     with torch.autocast(device, enabled=False):  # it would run cuDNN's LSTM in float16 whatever type was asked for
-        weights = _weights(lstm, marked=real is not None, dtype=dtype)
         h, c = (part.to(dtype) for part in start)
+        if features.is_cuda and dtype != torch.float64 and _has_triton():
+            return run_fused(lstm, features.to(dtype), (h, c), real)
+        if real is not None:
+            marks = (~real)[..., None] & (torch.arange(MARKS, device=features.device) == 0)  # [B, T, MARKS]
+            features = torch.cat([features, marks.to(features.dtype)], dim=-1)
+        weights = _weights(lstm, marked=real is not None, dtype=dtype)
         output, h, c = torch.lstm(
             features.to(dtype), (h, c), weights, True, 1, 0.0, torch.is_grad_enabled(), lstm.bidirectional, True
         )
     return output, (h, c)
+
+
+def run_fused(
+    lstm: nn.LSTM, features: Tensor, start: tuple[Tensor, Tensor], real: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The same through our kernels, in the type of the features."""
+    from hoca.models.recurrence_kernels import FusedLSTM
+
+    endings = ("l0", "l0_reverse") if lstm.bidirectional else ("l0",)
+    w_ih, w_hh, b_ih, b_hh = (
+        torch.cat([getattr(lstm, f"{kind}_{ending}") for ending in endings])
+        for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    )
+    hidden, dtype = lstm.hidden_size, features.dtype
+    w_hh = w_hh.to(dtype).view(len(endings), 4 * hidden, hidden)
+    h, c = start
+    output, c = FusedLSTM.apply(features, w_ih.to(dtype), w_hh, (b_ih + b_hh).to(dtype), h, c, real)
+    ends = output[:, -1, :hidden], output[:, 0, hidden:]
+    return output, (torch.stack(ends[: len(endings)]), c.to(dtype))
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
 
 
 def _weights(lstm: nn.LSTM, *, marked: bool, dtype: torch.dtype) -> list[Tensor]:
