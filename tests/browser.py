@@ -35,7 +35,7 @@ class Visit:
 
     def __init__(self, browser: Browser, address: str, **options: Any) -> None:
         self.page: Page = browser.new_page(**{"viewport": {"width": 1200, "height": 900}, **options})
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(90_000)
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))

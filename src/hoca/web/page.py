@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import traceback
 from collections.abc import Callable, Sequence
@@ -12,8 +13,9 @@ from typing import Any
 import gradio as gr
 
 from hoca.errors import UserError
-from hoca.explain import report
-from hoca.web.service import WIDEST, Answer, Service, Stage
+from hoca.explain import Explanation, report
+from hoca.explain.film import film
+from hoca.web.service import WIDEST, Service, facts
 from hoca.web.uploads import Uploads
 
 STAGES = {"decoding": 0.05, "features": 0.35, "words": 0.8, "report": 0.9}
@@ -28,23 +30,27 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
         """For the page: the report, or why there is none; the upload stays, so that another beam can be tried."""
         if video is None:
             return _message("Choose a video first.")
+        if not Path(video).is_file():
+            return _message("This upload is gone by now: choose the video again.")
         try:
-            return _framed(_answer(service, video, model, beam, _told(progress)))
+            return _framed(service.explain(Path(video), model, int(beam), _told(progress)))
         except UserError as error:
+            uploads.done(Path(video))
             return _message(str(error))
         except Exception:
+            uploads.done(Path(video))
             traceback.print_exc()
             return _message(FAILED)
 
-    def try_example(video: str, progress: gr.Progress = gr.Progress()) -> str:  # noqa: B008
-        return show(video, names[0], BEAM, progress)
+    def try_example(number: int, model: str, beam: float, progress: gr.Progress = gr.Progress()) -> str:  # noqa: B008
+        return show(str(examples[number]), model, beam, progress)
 
     def caption(video: str | None, model: str, beam: float) -> dict[str, Any]:
         """For programs: the sentence as JSON; the upload is removed with the answer."""
         if video is None:
             raise gr.Error("no video was given", print_exception=False)
         try:
-            return _answer(service, video, model, beam, lambda stage: None).facts()
+            return facts(Path(video), service.caption(Path(video), model, int(beam)))
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
         except Exception:
@@ -63,37 +69,34 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
                 model = gr.Dropdown(names, value=names[0], label="Model", visible=len(names) > 1, elem_id="model")
                 beam = gr.Slider(1, WIDEST, value=BEAM, step=1, label="Beam", info="sentences kept in the search")
                 button = gr.Button("Caption", variant="primary", elem_id="caption")
-                if examples:
-                    gr.Examples(
-                        [[str(path)] for path in examples],
-                        inputs=[video],
-                        outputs=result,
-                        fn=try_example,
-                        run_on_click=True,
-                        cache_examples=False,
-                        api_visibility="private",
-                        label="Or try one of these",
-                    )
+                picker = gr.Dataset(
+                    components=[gr.HTML(visible=False)],
+                    samples=[[_thumbnail(path)] for path in examples],
+                    type="index",
+                    layout="gallery",
+                    label="Or try one of these",
+                    elem_id="examples",
+                )
             with gr.Column(scale=3, min_width=320):
                 result.render()
-        inputs = [video, model, beam]
         workers = service.decoders.workers
         gr.on(
             [button.click, video.upload, video.stop_recording],
             show,
-            inputs,
+            [video, model, beam],
             result,
             api_visibility="private",
             concurrency_id="caption",
             concurrency_limit=workers,
         )
+        picker.click(try_example, [picker, model, beam], result, api_visibility="private", concurrency_id="caption")
         with gr.Accordion("Call it from a program", open=False):
-            gr.Markdown(_template("api.md"))
-            answer = gr.JSON(visible=False)
-            hidden = gr.Button(visible=False)
-            hidden.click(
-                caption, inputs, answer, api_name="caption", concurrency_id="caption", concurrency_limit=workers
-            )
+            gr.Markdown(_template("api.md").replace("default", names[0]))
+        # Inputs of its own, which take any value: what is wrong with one is told by `caption`, which then tidies up.
+        asked = [gr.Textbox(names[0], label="model", visible=False), gr.Number(BEAM, label="beam", visible=False)]
+        gr.Button(visible=False).click(
+            caption, [video, *asked], gr.JSON(visible=False), api_name="caption", concurrency_id="caption"
+        )
     return page
 
 
@@ -110,19 +113,22 @@ def _take_files_only(video: gr.Video) -> None:
     video.async_move_resource_to_block_cache = move_file  # type: ignore[assignment]
 
 
-def _answer(service: Service, video: str, model: str, beam: float, stage: Stage) -> Answer:
-    return service.answer(Path(video), model, int(beam), stage)
-
-
 def _told(progress: gr.Progress) -> Callable[[str], None]:
     return lambda stage: progress(STAGES[stage], desc=stage)
 
 
-def _framed(answer: Answer) -> str:
+def _framed(explanation: Explanation) -> str:
     """The report in a frame of its own, which may run its script and nothing else."""
-    page = html.escape(report(answer.explanation), quote=True)
-    title = html.escape(answer.caption.text, quote=True)
+    page = html.escape(report(explanation), quote=True)
+    title = html.escape(explanation.readings[0].text, quote=True)
     return f'<iframe class="report" title="{title}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
+
+
+def _thumbnail(clip: Path) -> str:
+    """A picture from the middle of a clip, within the page itself: a file's address would name a folder."""
+    middle = film(clip, 3).thumbnails[1]
+    picture = base64.b64encode(middle.jpeg).decode()
+    return f'<img class="example" alt="{html.escape(clip.stem, quote=True)}" src="data:image/jpeg;base64,{picture}">'
 
 
 def _message(text: str) -> str:

@@ -77,7 +77,6 @@ def running(settings: Settings) -> Iterator[str]:
 
         with Service(models, settings.limits()) as service, Uploads(Path(folder) / "uploads", settings.keep) as uploads:
             page = build(service, uploads, examples(Path("examples")))
-            uploads.spare()
             page.queue(max_size=settings.waiting)
             try:
                 page.launch(
@@ -89,7 +88,7 @@ def running(settings: Settings) -> Iterator[str]:
                     css=(files("hoca.web") / "template" / "page.css").read_text(encoding="utf-8"),
                     head=f"<script>{(files('hoca.web') / 'template' / 'page.js').read_text(encoding='utf-8')}</script>",
                     share=False,
-                    show_error=True,
+                    show_error=False,
                     quiet=True,
                     prevent_thread_lock=True,
                     ssr_mode=False,

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,6 @@ from hoca.features import Extractor
 
 Stage = Callable[[str], None]
 WIDEST = 10  # beam
-
-
-@dataclass(frozen=True)
-class Answer:
-    caption: Caption
-    explanation: Explanation
-
-    def facts(self) -> dict[str, Any]:
-        """What the API returns, in the form of `hoca caption --json`."""
-        return {
-            "video": self.explanation.video,
-            "text": self.caption.text,
-            "logprob": self.caption.logprob,
-            "alternatives": [{"text": text, "logprob": p} for text, p in self.caption.alternatives],
-            "absent": self.caption.absent,
-            "seconds": {stage: round(seconds, 4) for stage, seconds in self.caption.seconds.items()},
-        }
 
 
 class Service:
@@ -70,16 +53,22 @@ class Service:
                 self._extractors[kind] = Extractor(captioner.specification)
             return captioner, self._extractors[kind]
 
-    def answer(self, video: Path, model: str, beam: int, stage: Stage) -> Answer:
+    def caption(self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None) -> Caption:
         """Caption a file; `stage` is told what is being done. A message to the user names no folder of this machine."""
         if not 1 <= beam <= WIDEST:
             raise UserError(f"beam={beam}: choose 1 to {WIDEST}")
         try:
-            return self._answer(video, model, beam, stage)
+            return self._caption(video, model, beam, stage)
         except UserError as error:
             raise UserError(str(error).replace(str(video), video.name).replace(str(video.parent), "…")) from None
 
-    def _answer(self, video: Path, model: str, beam: int, stage: Stage) -> Answer:
+    def explain(self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None) -> Explanation:
+        """Caption a file and say why."""
+        caption = self.caption(video, model, beam, stage)
+        stage("report")
+        return collect(video, [(model, self.model(model)[0], caption)], self.decoders.decode)
+
+    def _caption(self, video: Path, model: str, beam: int, stage: Stage) -> Caption:
         stage("decoding")
         captioner, extractor = self.model(model)
         begun = time.perf_counter()
@@ -93,6 +82,16 @@ class Service:
             made = time.perf_counter()
             stage("words")
             caption = captioner.describe(extracted, replace(captioner.search, beam=beam))
-        caption = replace(caption, seconds={"decoding": seen - begun, "features": made - seen, **caption.seconds})
-        stage("report")
-        return Answer(caption, collect(video, [(model, captioner, caption)], self.decoders.decode))
+        return replace(caption, seconds={"decoding": seen - begun, "features": made - seen, **caption.seconds})
+
+
+def facts(video: Path, caption: Caption) -> dict[str, Any]:
+    """What the API returns, in the form of `hoca caption --json`."""
+    return {
+        "video": video.name,
+        "text": caption.text,
+        "logprob": caption.logprob,
+        "alternatives": [{"text": text, "logprob": p} for text, p in caption.alternatives],
+        "absent": caption.absent,
+        "seconds": {stage: round(seconds, 4) for stage, seconds in caption.seconds.items()},
+    }

@@ -26,7 +26,6 @@ class Uploads:
         self.folder = folder
         self.keep = keep  # seconds after which anything is removed
         self._waiting: Counter[Path] = Counter()
-        self._spared: set[Path] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_now_and_then, daemon=True)
@@ -39,10 +38,6 @@ class Uploads:
     def __exit__(self, *error: Any) -> None:
         self._stop.set()
         self._sweeper.join()
-
-    def spare(self) -> None:
-        """What is there now stays: the copies of the examples."""
-        self._spared = {path.resolve() for path in self.folder.glob("*/*")}
 
     def arrived(self, path: str) -> None:
         with self._lock:
@@ -66,8 +61,8 @@ class Uploads:
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        if path in self._spared or not path.is_relative_to(self.folder.resolve()):
-            return
+        if not path.is_relative_to(self.folder.resolve()):
+            return  # an example, or a path that somebody made up
         with contextlib.suppress(OSError):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
             path.parent.rmdir()  # of this content; not empty while the same content has another name

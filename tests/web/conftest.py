@@ -1,0 +1,81 @@
+"""A server as people start it, with a small model, in a process and a temporary folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..browser import chromium
+from ..explain.trained import fit, prepare
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+SECONDS, MEGABYTES = 5, 1  # the longest and the largest upload
+
+
+@dataclass(frozen=True)
+class Server:
+    address: str
+    folder: Path  # where temporary files go
+    process: subprocess.Popen[str]
+
+    def uploads(self) -> list[str]:
+        """Names of the uploads that are still there."""
+        return [path.name for path in self.folder.glob("hoca-*/uploads/*/*")]
+
+
+@contextmanager
+def started(folder: Path, *models: Path) -> Iterator[Server]:
+    pytest.importorskip("gradio", reason="needs Gradio: pip install 'hoca[web]'")
+    options = ["--port", "0", "--seconds", str(SECONDS), "--megabytes", str(MEGABYTES)]
+    for model in models:
+        options += ["--model", str(model)]
+    environment = os.environ | {"TMPDIR": str(folder), "OMP_NUM_THREADS": "1", "HOCA_HOME": str(folder / "home")}
+    log = folder / "log"
+    with open(log, "w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hoca", "serve", *options], stdout=file, stderr=file, env=environment, text=True
+        )
+    try:
+        address = None
+        while address is None:
+            assert process.poll() is None, log.read_text()
+            found = re.search(r"hoca is at (\S+);", log.read_text())
+            address = found[1] if found else None
+        yield Server(address, folder, process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("served") / "data")
+
+
+@pytest.fixture(scope="session")
+def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fit(data, tmp_path_factory.mktemp("served") / "bound")
+
+
+@pytest.fixture(scope="session")
+def server(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with started(tmp_path_factory.mktemp("server"), run) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened

@@ -1,0 +1,140 @@
+"""The API as programs call it: answers, refusals, twenty at once, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import hoca
+
+from ..explain.trained import clips
+from .conftest import MEGABYTES, Server, started
+
+pytest.importorskip("gradio_client", reason="needs Gradio: pip install 'hoca[web]'")
+
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Client:
+    return Client(server.address, verbose=False, analytics_enabled=False)
+
+
+def test_the_answer_is_that_of_the_model(client: Client, data: Path, run: Path) -> None:
+    model = hoca.load(run)
+    for clip in (clips(data, silent=False)[0], clips(data, silent=True)[0]):
+        answer = client.predict(handle_file(str(clip)), "bound", 3, api_name="/caption")
+        caption = model.caption(clip, replace(model.search, beam=3))
+        assert (answer["video"], answer["text"]) == (clip.name, caption.text)
+        assert answer["logprob"] == pytest.approx(caption.logprob, abs=1e-4)
+        assert [each["text"] for each in answer["alternatives"]] == [text for text, _ in caption.alternatives]
+        assert answer["absent"] == caption.absent
+        assert list(answer["seconds"]) == ["decoding", "features", "words"]
+
+
+def test_the_documented_curl_commands_work(server: Server, data: Path, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("needs curl, absent here: apt-get install curl")
+    text = (files("hoca.web") / "template" / "api.md").read_text(encoding="utf-8")
+    script = re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1].replace("http://127.0.0.1:7860", server.address)
+    shutil.copy(clips(data, silent=False)[0], tmp_path / "clip.mp4")
+    script = script.replace('\\"default\\"', '\\"bound\\"')
+    done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "event: complete" in done.stdout, done.stdout + done.stderr
+    assert json.loads(done.stdout.partition("data: ")[2].splitlines()[0])[0]["video"] == "clip.mp4"
+
+
+def test_twenty_requests_at_once_are_all_answered(server: Server, data: Path, tmp_path: Path) -> None:
+    sources = [*clips(data, silent=False), *clips(data, silent=True)]
+    copies = [Path(shutil.copy(sources[i % len(sources)], tmp_path / f"clip-{i % 5}-{i // 10}.mp4")) for i in range(20)]
+    visitors = [Client(server.address, verbose=False, analytics_enabled=False) for _ in range(4)]
+
+    def ask(number: int) -> str:
+        return visitors[number % 4].predict(handle_file(str(copies[number])), "bound", 2, api_name="/caption")["text"]
+
+    with ThreadPoolExecutor(20) as threads:
+        answers = list(threads.map(ask, range(20)))
+    assert len(answers) == 20
+    assert all(answers)
+    assert server.uploads() == []  # equal files among them, and none was lost before its turn
+
+
+@pytest.mark.parametrize(
+    ("content", "model", "beam", "message"),
+    [
+        (b"this is no video\n", "bound", 2, r"^clip\.mp4 is not a video that can be read"),
+        (b"", "bound", 2, r"clip\.mp4"),
+        (None, "nosuch", 2, "^there is no model 'nosuch' here"),
+        (None, "bound", 99, "^beam=99: choose 1 to 10"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(
+    client: Client,
+    server: Server,
+    data: Path,
+    tmp_path: Path,
+    content: bytes | None,
+    model: str,
+    beam: int,
+    message: str,
+) -> None:
+    clip = tmp_path / "clip.mp4"
+    clip.write_bytes(clips(data, silent=False)[0].read_bytes() if content is None else content)
+    with pytest.raises(AppError) as told:
+        client.predict(handle_file(str(clip)), model, beam, api_name="/caption")
+    assert re.search(message, str(told.value)), told.value
+    assert "\n" not in str(told.value)
+    assert str(server.folder) not in str(told.value)
+    assert "clip.mp4" not in server.uploads()
+
+
+@pytest.mark.parametrize("path", ["http://127.0.0.1:9/clip.mp4", "file:///etc/passwd", "/etc/passwd", "../log"])
+def test_only_uploads_are_read(server: Server, path: str) -> None:
+    data = [{"path": path, "meta": {"_type": "gradio.FileData"}}, "bound", 2]
+    body = json.dumps({"data": data}).encode()
+    ask = urllib.request.Request(
+        f"{server.address}/gradio_api/call/caption", body, {"content-type": "application/json"}
+    )
+    event = json.load(urllib.request.urlopen(ask))["event_id"]
+    answer = urllib.request.urlopen(f"{server.address}/gradio_api/call/caption/{event}").read().decode()
+    assert "event: error" in answer
+    assert str(server.folder) not in answer
+
+
+def test_an_upload_that_is_too_large_is_refused(server: Server, tmp_path: Path) -> None:
+    pytest.importorskip("httpx")
+    import httpx
+
+    large = os.urandom(MEGABYTES * 10**6 + 1)
+    answer = httpx.post(f"{server.address}/gradio_api/upload", files={"files": ("large.mp4", large)})
+    assert answer.status_code == 413
+    assert "large.mp4" not in server.uploads()
+
+
+@pytest.mark.parametrize("place", ["/", "/config", "/gradio_api/info"])
+def test_no_path_of_the_server_is_shown(server: Server, run: Path, place: str) -> None:
+    shown = urllib.request.urlopen(server.address + place).read().decode()
+    for folder in (server.folder, run, Path(hoca.__file__).parent, Path.home()):
+        assert str(folder) not in shown
+
+
+def test_it_listens_on_this_machine_alone(server: Server) -> None:
+    assert server.address.startswith("http://127.0.0.1:")
+
+
+def test_nothing_is_left_when_it_ends(run: Path, tmp_path: Path) -> None:
+    with started(tmp_path, run) as server:
+        assert list(tmp_path.glob("hoca-*/examples/*"))
+    assert server.process.returncode == 0
+    assert not list(tmp_path.glob("hoca-*"))

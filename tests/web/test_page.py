@@ -1,0 +1,104 @@
+"""The page in a real browser: what a visitor does, and what a visitor must not be able to do."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hoca
+
+from ..browser import Visit
+from ..explain.trained import clips
+from .conftest import Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+FILE = "#video input[type=file]"
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Visit:
+    opened = Visit(browser, server.address)
+    opened.page.wait_for_selector(FILE, state="attached")
+    return opened
+
+
+def test_a_dropped_clip_gets_its_sentence_and_its_report(visit: Visit, server: Server, data: Path, run: Path) -> None:
+    clip = clips(data, silent=False)[0]
+    visit.page.set_input_files(FILE, clip)
+    report = visit.page.frame_locator("iframe.report")
+    words = report.locator(".word")
+    words.first.wait_for()
+    expected = hoca.load(run).caption(clip)
+    assert words.all_inner_texts() == list(expected.words)
+    brightness = "cells => cells.map(cell => cell.style.getPropertyValue('--w'))"
+    seen = []
+    for number in (1, len(expected.words) - 1):
+        words.nth(number).hover()
+        assert report.locator(".shares em").inner_text() == expected.words[number]
+        seen.append((report.locator(".value").all_inner_texts(), report.locator(".cell").evaluate_all(brightness)))
+    assert seen[0] != seen[1]
+    report.get_by_text("binary", exact=True).click()
+    assert report.locator(".group").count() == 6
+    assert "θ" in report.locator(".group").first.inner_text()
+    assert visit.complaints == []
+    assert visit.went_elsewhere(server.address) == []
+    # The frame is as tall as the report in it.
+    assert visit.page.locator("iframe.report").bounding_box()["height"] > 500
+
+
+def test_an_example_works_at_the_first_click(visit: Visit, server: Server) -> None:
+    visit.page.locator("#examples img").first.click()
+    visit.page.frame_locator("iframe.report").locator(".word").first.wait_for()
+
+
+def test_another_beam_is_tried_without_another_upload(visit: Visit, data: Path) -> None:
+    visit.page.set_input_files(FILE, clips(data, silent=True)[0])
+    report = visit.page.frame_locator("iframe.report")
+    report.locator(".word").first.wait_for()
+    assert report.locator(".beam li").count() == 5
+    visit.page.get_by_label("number input for Beam").fill("2")
+    visit.page.get_by_label("number input for Beam").blur()
+    visit.page.get_by_role("button", name="Caption", exact=True).click()
+    visit.page.wait_for_function("document.querySelector('iframe.report')?.srcdoc.split('\"alternatives\":[[').length")
+    report.locator(".beam li:nth-child(3)").wait_for(state="detached")
+    assert report.locator(".beam li").count() == 2
+
+
+def test_a_text_file_named_mp4_is_refused_in_one_clear_line(visit: Visit, server: Server, tmp_path: Path) -> None:
+    fake = tmp_path / "<b>clip.mp4"
+    fake.write_text("this is no video\n")
+    visit.page.set_input_files(FILE, fake)
+    problem = visit.page.get_by_role("alert").filter(has_text="is not a video that can be read")
+    problem.wait_for()
+    said = problem.inner_text()
+    assert "\n" not in said
+    assert "clip.mp4" in said
+    assert str(server.folder) not in visit.page.content()
+
+
+def test_a_clip_that_is_too_long_is_refused(visit: Visit, data: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    from hoca import media
+
+    media.write(tmp_path / "long.mp4", np.zeros((50, 32, 32, 3), np.uint8), fps=8)
+    visit.page.set_input_files(FILE, tmp_path / "long.mp4")
+    visit.page.get_by_role("alert").filter(has_text="limit").wait_for()
+
+
+def test_no_video_no_sentence(visit: Visit) -> None:
+    visit.page.get_by_role("button", name="Caption", exact=True).click()
+    visit.page.get_by_role("alert").filter(has_text="Choose a video first").wait_for()
+
+
+def test_nothing_sticks_out_on_a_phone(browser: Browser, server: Server, data: Path, tmp_path: Path) -> None:
+    page = Visit(browser, server.address, viewport={"width": 390, "height": 800}).page
+    clip = Path(shutil.copy(clips(data, silent=False)[0], tmp_path / "phone.mp4"))
+    page.set_input_files(FILE, clip)
+    page.frame_locator("iframe.report").locator(".word").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

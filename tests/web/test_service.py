@@ -1,0 +1,36 @@
+"""What the page does with a file, without the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hoca.errors import UserError
+from hoca.web.serve import Settings
+from hoca.web.service import Service
+
+from ..explain.trained import clips
+
+
+def test_stages_are_told_as_they_begin(data: Path, run: Path) -> None:
+    stages: list[str] = []
+    with Service([run], Settings().limits()) as service:
+        explained = service.explain(clips(data, silent=False)[0], "bound", 2, stages.append)
+    assert stages == ["decoding", "features", "words", "report"]
+    assert explained.readings[0].words
+
+
+def test_models_of_one_name_are_told_apart_or_refused(run: Path) -> None:
+    with pytest.raises(UserError, match="called alike"):
+        Service([run, run / "checkpoint" / "best.safetensors"], Settings().limits())
+
+
+def test_messages_name_the_file_and_no_folder(run: Path, tmp_path: Path) -> None:
+    with Service([run], Settings().limits()) as service:
+        with pytest.raises(UserError) as told:
+            service.caption(tmp_path / "nosuch.mp4", "bound", 2)
+        assert "nosuch.mp4" in str(told.value)
+        assert str(tmp_path) not in str(told.value)
+        with pytest.raises(UserError, match="did you mean 'bound'"):
+            service.caption(tmp_path / "nosuch.mp4", "bond", 2)
