@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -10,6 +11,9 @@ import torch
 from torch import Tensor
 
 from hoca import ops
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are imported, which `hoca.ops` does on demand
 
 USES = {
     "unary": ("queries", "keys", "channels"),
@@ -72,9 +76,9 @@ class Group:
 
 def weigh(scores: Sequence[Tensor]) -> Tensor:
     """A scalar in which every score counts differently; padded steps (-inf) don't count, a NaN would show."""
-    total = torch.zeros((), dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64, device=scores[0].device)
     for s in scores:
-        uneven = torch.linspace(-1.0, 2.0, s.numel(), dtype=torch.float64).reshape(s.shape).cos()
+        uneven = torch.linspace(-1.0, 2.0, s.numel(), dtype=torch.float64, device=s.device).reshape(s.shape).cos()
         total = total + (s.masked_fill(s == float("-inf"), 0.0) * uneven).sum()
     return total
 

@@ -26,6 +26,11 @@ class Tile:
     words: int
     warps: int
 
+    def sizes(self) -> dict[str, int]:
+        """By the kernels' names."""
+        sizes = {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "WORDS": self.words}
+        return sizes | {"num_warps": self.warps}
+
 
 def fits(steps: Sequence[int], rank: int) -> bool:
     return 0 < sum(steps) <= MOST_ROWS and rank <= MOST_RANK
@@ -55,7 +60,7 @@ class _Group(torch.autograd.Function):
         blocks = 1 if group.rank else cdiv(group.steps[0], tile.tiles * tile.rows)
         forward_kernel[(cdiv(words, tile.words), shape[0], blocks)](
             group.queries, group.keys, group.masks or group.queries, scores, group.factors, group.channels,
-            *group.numbers(), WORDS=tile.words, TILES=tile.tiles, ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
+            *group.numbers(), **tile.sizes(),
         )  # fmt: skip
         ctx.save_for_backward(*(mask for mask in masks if mask is not None), *tensors)
         ctx.count, ctx.masked = count, tuple(mask is not None for mask in masks)
@@ -77,7 +82,7 @@ class _Group(torch.autograd.Function):
         backward_kernel[(blocks, batch)](
             group.queries, group.keys, group.masks or group.queries, tuple(g.contiguous() for g in gradients),
             group.factors, group.channels, query_gradients, key_gradients, factor_parts, channel_parts,
-            *group.numbers(), WORDS=tile.words, TILES=tile.tiles, ROWS=tile.rows, LANES=tile.lanes, num_warps=tile.warps,
+            *group.numbers(), **tile.sizes(),
         )  # fmt: skip
         channel_gradients = channel_parts.sum(0).unbind(0)
         factor_gradients = factor_parts.sum((0, 1)).split(group.steps, dim=1) if group.rank else ()

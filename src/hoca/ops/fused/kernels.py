@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# ruff: noqa: RUF005, B007
-# Triton's language has no types to annotate, builds tuples by + alone, and counts in static loops.
+# ruff: noqa: RUF005
+# Triton's language has no types to annotate and builds tuples by + alone.
 """The two Triton kernels over one group: scores, and their gradients. Neither writes X to memory.
 
 Everything between X and the scores is local to a word and a channel, so one pass over X is enough:
@@ -19,14 +19,13 @@ import triton
 import triton.language as tl
 
 TWICE_LOG2E = tl.constexpr(2.8853900817779268)  # e^{2x} = 2^{x · 2 log2 e}
-LARGEST_EXPONENT = tl.constexpr(124.0)  # of a power of two that is finite and whose inverse is not denormal
+LARGEST_EXPONENT = tl.constexpr(124.0)  # so that a power is finite
 
 
 @triton.jit
-def _powers(x):
-    """e^{2x}, kept between 2^-124 and 2^124: a product of two is never 0 · ∞."""
-    exponent = x * TWICE_LOG2E
-    return tl.exp2(tl.minimum(tl.maximum(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT))
+def _powers(x, shift):
+    """e^{2(x + shift)}, at most 2^124: a product of two is never 0 · ∞."""
+    return tl.exp2(tl.minimum((x + shift) * TWICE_LOG2E, LARGEST_EXPONENT))
 
 
 @triton.jit
@@ -107,17 +106,26 @@ def _load_channels(channels, channel, D, N: tl.constexpr):
 
 
 @triton.jit
-def _load_key_powers(keys, key_b, key_t, video, first_row, real, centre, channel, D, N: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip # noqa: E501
-    """e^{2(k + centre)}: one [1, rows, channels] per tile. What lies in the padding is not looked at."""
+def _load_keys(keys, key_b, key_t, video, first_row, real, channel, D, N: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip # noqa: E501
+    """One [rows, channels] per tile, 0 in the padding, whatever lies there."""
     loaded = ()
     for i in tl.static_range(N):
         for j in tl.static_range(TILES):
             row = first_row + j * ROWS + tl.arange(0, ROWS)
             pointers = keys[i] + video * key_b[i] + (row[:, None] * key_t[i] + channel[None, :])
             here = real[i * TILES + j][:, None] & (channel < D)[None, :]
-            key = tl.load(pointers, mask=here, other=0.0).to(tl.float32)
-            loaded = loaded + (_powers(key[None] + centre[i]),)
+            loaded = loaded + (tl.load(pointers, mask=here, other=0.0),)
     return loaded
+
+
+@triton.jit
+def _key_powers(key, centre, N: tl.constexpr, TILES: tl.constexpr):
+    """e^{2(k + centre)}: one [1, rows, channels] per tile."""
+    powers = ()
+    for i in tl.static_range(N):
+        for j in tl.static_range(TILES):
+            powers = powers + (_powers(key[i * TILES + j].to(tl.float32)[None], centre[i]),)
+    return powers
 
 
 @triton.jit
@@ -125,11 +133,11 @@ def _reciprocals(query, centre, key_powers, N: tl.constexpr, TILES: tl.constexpr
     """r = 1 / (1 + e^{2q} e^{2k}), so that tanh(q + k) = 1 - 2r: one special-function operation per element.
 
     Both exponents are taken about the query of the block's first word, whatever its size: only queries of one video
-    that differ by more than 34 in a channel meet the limits of `_powers`.
+    that differ by more than 34 in a channel meet the limit of `_powers`.
     """
     loaded = ()
     for i in tl.static_range(N):
-        query_powers = _powers(query[i] - centre[i])
+        query_powers = _powers(query[i], -centre[i])
         for j in tl.static_range(TILES):
             loaded = loaded + (_reciprocal(query_powers * key_powers[i * TILES + j] + 1.0, NATIVE),)
     return loaded
@@ -137,7 +145,7 @@ def _reciprocals(query, centre, key_powers, N: tl.constexpr, TILES: tl.constexpr
 
 @triton.jit
 def _weigh(weights, first: tl.constexpr, x, N: tl.constexpr, TILES: tl.constexpr):
-    """weight · x summed over the tiles of each modality: N tensors [words, rows, channels]; weights begin at `first`."""
+    """weight · x summed over the tiles of each modality: N tensors [words, rows, channels]; weights from `first` on."""
     weighed = ()
     for i in tl.static_range(N):
         total = weights[first + i * TILES] * x[i * TILES]
@@ -210,20 +218,24 @@ def forward_kernel(
     real = _load_real(masks, mask_b, video, first_row, steps, N, TILES, ROWS, MASKED)
     factor = _load_factors(factors, factor_k, first_row, real, N, K, TILES, ROWS)
 
+    channel = tl.arange(0, LANES)
+    centre = _load_queries(queries, query_b, query_l, video, first_word, L, channel, D, N)
+    query = _load_queries(queries, query_b, query_l, video, word, L, channel, D, N)
+    key = _load_keys(keys, key_b, key_t, video, first_row, real, channel, D, N, TILES, ROWS)
     total = _zeros(N * TILES, [WORDS, ROWS, LANES])
     for first in range(0, D, LANES):
-        channel = first + tl.arange(0, LANES)
+        this_centre, this_query, this_key = centre, query, key
+        vectors = _load_channels(channels, first + tl.arange(0, LANES), D, N)  # what X_l meets
+        # The next channels are on their way while these are worked on.
+        channel = first + LANES + tl.arange(0, LANES)
         centre = _load_queries(queries, query_b, query_l, video, first_word, L, channel, D, N)
         query = _load_queries(queries, query_b, query_l, video, word, L, channel, D, N)
-        key_powers = _load_key_powers(
-            keys, key_b, key_t, video, first_row, real, centre, channel, D, N, TILES, ROWS
-        )  # fmt: skip
-        r = _reciprocals(query, centre, key_powers, N, TILES, NATIVE)
+        key = _load_keys(keys, key_b, key_t, video, first_row, real, channel, D, N, TILES, ROWS)
+        r = _reciprocals(this_query, this_centre, _key_powers(this_key, this_centre, N, TILES), N, TILES, NATIVE)
         x = ()
         for t in tl.static_range(N * TILES):
             x = x + (1.0 - 2.0 * r[t],)
 
-        vectors = _load_channels(channels, channel, D, N)  # what X_l meets
         if K > 0:
             correlation = _zeros(N, [WORDS, LANES])
             for k in tl.static_range(K):
@@ -273,7 +285,8 @@ def backward_kernel(
     factor = _load_factors(factors, factor_k, 0, real, N, K, TILES, ROWS)
     channel_weights = _load_channels(channels, channel, D, N)
     centre = _load_queries(queries, query_b, query_l, video, tl.arange(0, 1), L, channel, D, N)
-    key_powers = _load_key_powers(keys, key_b, key_t, video, 0, real, centre, channel, D, N, TILES, ROWS)
+    key = _load_keys(keys, key_b, key_t, video, 0, real, channel, D, N, TILES, ROWS)
+    key_powers = _key_powers(key, centre, N, TILES)
 
     key_gradient = _zeros(N * TILES, [1, ROWS, LANES])
     factor_gradient = _zeros(K * N * TILES, [1, ROWS, LANES])
