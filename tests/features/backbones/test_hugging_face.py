@@ -76,7 +76,8 @@ def test_a_video_model_gets_as_many_frames_as_it_takes(tmp_path: Path) -> None:
     backbone = from_folder(name)
     wanted = backbone.pictures({"steps": 20})
     assert wanted is not None
-    assert wanted.size == (32, 32)
+    assert wanted.transform is not None
+    assert wanted.transform(np.zeros((50, 70, 3), np.uint8)).shape == (32, 32, 3)
     numbers = list(wanted.pick(100))  # type: ignore[operator]
     assert len(numbers) == 80
     assert min(numbers) >= 0

@@ -14,6 +14,7 @@ import numpy as np
 from hoca.assets.registry import sha256_of
 from hoca.errors import UserError
 from hoca.features.backbones.kinds import Backbone, Images, Kind, Settings, Sound
+from hoca.features.resize import Bicubic
 from hoca.features.sampling import CHUNK, Chunks
 from hoca.media.request import Decoded, Pictures
 
@@ -47,7 +48,7 @@ class Videos(Backbone):
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
     def pictures(self, how: Settings) -> Pictures | None:
-        return Pictures(Snippets(how["steps"], self.frames), (self.side, self.side), "bicubic")
+        return Pictures(Snippets(how["steps"], self.frames), filter="area", transform=Bicubic(self.side))
 
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture")

@@ -11,6 +11,7 @@ import numpy as np
 
 from hoca.errors import UserError
 from hoca.features import sampling
+from hoca.features.resize import Bicubic
 from hoca.media.request import Decoded, First, Pictures, Spread
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Images(Backbone):
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
     def pictures(self, how: Settings) -> Pictures | None:
-        return Pictures(Spread(how["steps"]), (self.side, self.side), "bicubic")
+        return Pictures(Spread(how["steps"]), filter="area", transform=Bicubic(self.side))
 
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture")
