@@ -12,7 +12,7 @@ SHARPNESS = -0.5  # of the cubic: Catmull and Rom's, as Pillow has it; libswscal
 
 @dataclass(frozen=True)
 class Bicubic:
-    """uint8 [height, width, 3] → uint8 [side, side, 3]; the filter widens as the picture shrinks, so nothing aliases."""
+    """uint8 [height, width, 3] → uint8 [side, side, 3]; the filter widens as the picture shrinks: nothing aliases."""
 
     side: int
 
