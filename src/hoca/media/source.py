@@ -49,8 +49,6 @@ def opened(path: Path, limits: Limits) -> Iterator[Any]:
             raise UserError(
                 f"{shown(path)} is no video, or a list that points to other files: give the video file itself"
             ) from None
-        except MemoryError:
-            raise
         except (av.FFmpegError, ValueError, OSError) as error:
             raise UserError(
                 f"{shown(path)} is not a video that can be read ({reason(error)}): is the file whole?"

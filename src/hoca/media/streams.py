@@ -87,9 +87,10 @@ def packets(container: Any, streams: list[Any], watch: Watch) -> Iterator[Any]:
             packet = next(source)
         except StopIteration:
             return
-        except MemoryError:
-            raise
-        except (av.FFmpegError, OSError, ValueError) as error:
+        except IndexError:  # PyAV does not know streams that appear on the way, and stumbles over them at the end
+            yield ""
+            return
+        except (av.FFmpegError, OSError, ValueError) as error:  # also for memory: a packet that claims to be huge
             yield reason(error)
             return
         yield packet
