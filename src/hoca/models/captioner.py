@@ -153,7 +153,9 @@ class Captioner(nn.Module):
         contexts, merged, groups = {}, {}, {}
         for modality, encoded in memory.encoded.items():
             mask = memory.masks[modality]
-            alpha, groups[modality] = self.merge(modality, scores[modality], mask, memory.present, encoded.dtype)
+            alpha, groups[modality] = self.merge(
+                modality, scores[modality], mask, memory.present, encoded.dtype, complete=not memory.ragged
+            )
             merged[modality] = alpha.expand(-1, queries.shape[1], -1)
             contexts[modality] = merged[modality].to(encoded.dtype) @ encoded  # eq. 5
         stacked = torch.stack(list(contexts.values()), dim=2)  # [B, Q, N, 2H]

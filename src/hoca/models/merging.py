@@ -28,12 +28,17 @@ class Merge(nn.Module):
         mask: Tensor,
         present: Mapping[str, Tensor],
         dtype: torch.dtype,
+        *,
+        complete: bool = False,
     ) -> tuple[Tensor, dict[Group, Tensor]]:
         """scores[g] [B, Q, T], mask [B, T], present[m] [B] → α [B, Q or 1, T] (0 where absent), and α_g of each group.
 
         A group counts for a video if all its members are there. A modality left with no group attends to its real
-        steps evenly; `dtype` is that of α where there are no scores at all.
+        steps evenly; `dtype` is that of α where there are no scores at all. `complete`: every step of every modality
+        is real, so that no mask need be looked at.
         """
+        if complete and scores:
+            return self._merge_complete(modality, scores)
         here = present[modality]
         mask = (mask | ~here[:, None])[:, None]  # [B, 1, T]: an absent row is kept finite here and zeroed below
         counts = {g: torch.stack([present[m] for m in g]).all(0)[:, None, None] for g in scores}  # [B, 1, 1]
@@ -42,6 +47,21 @@ class Merge(nn.Module):
         merged = self._merge(modality, filled, weights, mask, counts) if weights else _evenly(mask, dtype)
         alone = {g: w * (counts[g] & here[:, None, None]) for g, w in weights.items()}
         return merged * here[:, None, None], alone
+
+    def _merge_complete(self, modality: str, scores: Mapping[Group, Tensor]) -> tuple[Tensor, dict[Group, Tensor]]:
+        stacked = torch.stack(list(scores.values()))  # [G, B, Q, T]
+        weights = torch.softmax(stacked, dim=-1)  # α_g, eq. 2, 9 and 17
+        each = dict(zip(scores, weights.unbind(), strict=True))
+        if modality not in self.theta:
+            return weights[0], each
+        theta = self.theta[modality]
+        if len(scores) < len(theta):
+            theta = torch.stack([theta[self.groups[modality].index(g)] for g in scores])
+        theta = theta.to(weights.dtype)[:, None, None, None]
+        if self.mode == "mixture":
+            return (torch.softmax(theta, dim=0) * weights).sum(0), each
+        summed = (theta * (weights if self.mode == "weights" else stacked)).sum(0)
+        return torch.softmax(summed, dim=-1), each  # eq. 19
 
     def _merge(
         self,
