@@ -100,6 +100,16 @@ def test_a_short_clip_repeats_its_frames(tmp_path: Path) -> None:
     assert [making.number_on(frame) for frame in found.pictures["f"]] == [0, 1, 2, 2, 2]
 
 
+def test_one_frame_with_sound(tmp_path: Path) -> None:
+    path = making.video(tmp_path / "a.mp4", "libx264", making.numbered(1), rate=1, sound="aac")
+    found = media.decode(media.Request(path, DEFAULT, 16000))
+    assert found.frames == 1
+    assert found.pictures["image"].shape[0] == 20
+    assert found.pictures["motion"].shape[0] == 16
+    assert found.duration == pytest.approx(1, abs=0.1)
+    assert found.absent == {}
+
+
 @pytest.mark.parametrize("name", ["a.mkv", "a.mp4"])
 def test_a_variable_frame_rate_keeps_its_exact_times(tmp_path: Path, name: str) -> None:
     ticks = [500, 507, 620, 1500, 1533, 4000]
