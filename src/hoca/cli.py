@@ -416,6 +416,12 @@ def list_assets(as_json: Json = False) -> None:
         else:
             place = row.file or "not here: hoca assets pull " + asset.name
             print(f"{asset.name}  {asset.size / 1e6:.0f} MB  {asset.licence}  {place}")
+    for brought in assets.BROUGHT.values():
+        if as_json:
+            _print_json(vars(brought) | {"files": [str(file) for file in assets.brought_files(brought.name)]})
+        else:
+            here = [str(file) for file in assets.brought_files(brought.name)]
+            print(f"{brought.name}  {', '.join(here) or 'not here: ' + brought.advice}")
 
 
 @assets_app.command("pull")
@@ -442,6 +448,7 @@ def verify_assets() -> None:
     from hoca import assets
 
     here = [row.asset.name for row in assets.listing() if row.file]
+    here += [name for name in assets.BROUGHT if assets.brought_files(name)]
     whole = {name: assets.verify(name) for name in here}
     for name, good in whole.items():
         print(f"{name}: {'as it was fetched' if good else 'changed since: delete it and pull it again'}")

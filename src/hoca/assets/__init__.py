@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hoca.assets import cache, registry
-from hoca.assets.brought import BROUGHT, Brought, bring, brought, brought_file
+from hoca.assets.brought import BROUGHT, Brought, bring, brought, brought_file, brought_files
 from hoca.assets.registry import Progress, sha256_of
 from hoca.assets.table import TABLE, Asset
 from hoca.errors import UserError
@@ -22,6 +22,7 @@ __all__ = [
     "Status",
     "brought",
     "brought_file",
+    "brought_files",
     "listing",
     "path",
     "pull",
@@ -58,7 +59,10 @@ def path(name: str) -> Path:
 def pull(name: str, archive: Path | None = None, progress: Progress = lambda done, size: None) -> Path:
     """Fetch and convert an asset, or take it from `archive`, a file brought by hand; nothing is done if it is here."""
     if name in BROUGHT:
-        return bring(BROUGHT[name], archive)
+        brought_here = bring(BROUGHT[name], archive)
+        if not _hash_file(brought_here).is_file():
+            _note_hash(brought_here)
+        return brought_here
     asset = _row(name)
     with cache.locked(name):
         target = cache.folder() / asset.file
@@ -82,12 +86,12 @@ def pull(name: str, archive: Path | None = None, progress: Progress = lambda don
 
 def verify(name: str) -> bool:
     """Whether the cached file still has the hash it was written with; a damaged one is named in the error."""
-    asset = _row(name)
-    file = cache.home() / "assets" / asset.file
-    if not file.is_file():
+    files = brought_files(name) if name in BROUGHT else [cache.home() / "assets" / _row(name).file]
+    if not files or not files[0].is_file():
         raise UserError(f"{name} is not here to be verified: run hoca assets pull {name}")
-    note = _hash_file(file)
-    return note.is_file() and note.read_text().strip() == sha256_of(file)
+    return all(
+        _hash_file(file).is_file() and _hash_file(file).read_text().strip() == sha256_of(file) for file in files
+    )
 
 
 def _row(name: str) -> Asset:

@@ -64,10 +64,15 @@ BROUGHT: dict[str, Brought] = {
 }
 
 
+def brought_files(name: str) -> list[Path]:
+    """The converted weights that were brought."""
+    return sorted(cache.folder().glob(f"{name}-*.safetensors"))
+
+
 def brought(name: str) -> str:
     """Hash of the weights that were brought, if they were brought once; otherwise an error says what to do."""
     row = BROUGHT[name]
-    hashes = [file.stem.removeprefix(f"{name}-") for file in cache.folder().glob(f"{name}-*.safetensors")]
+    hashes = [file.stem.removeprefix(f"{name}-") for file in brought_files(name)]
     if len(hashes) == 1:
         return hashes[0]
     if hashes:
@@ -101,9 +106,25 @@ def bring(row: Brought, file: Path | None) -> Path:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{file} is no checkpoint of {row.name} that hoca knows ({error}): bring {row.file}") from None
+    _check_shapes(row, state, file)
     with cache.locked(row.name), replacing(target) as temporary:
         save_file({name: np.ascontiguousarray(value, dtype=np.float32) for name, value in state.items()}, temporary)
     return target
+
+
+def _check_shapes(row: Brought, state: dict[str, np.ndarray], file: Path) -> None:
+    import torch
+
+    from hoca.features.backbones import BACKBONES
+
+    build = BACKBONES[row.name].build
+    assert build is not None
+    with torch.device("meta"):
+        expected = {name: tuple(value.shape) for name, value in build().state_dict().items()}
+    for name, shape in expected.items():
+        if name not in state or state[name].shape != shape:
+            found = list(state[name].shape) if name in state else "nothing"
+            raise UserError(f"{file}: {name} is {found}, {row.name} has {list(shape)}: bring {row.file}")
 
 
 def digest(name: str, file: Path) -> str:
