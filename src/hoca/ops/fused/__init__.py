@@ -19,7 +19,7 @@ from hoca.ops.fused.group import fits, group_scores
 
 def unary_scores(query: Tensor, key: Tensor, channel: Tensor, mask: Tensor | None) -> Tensor:
     if not _runs([query, key, channel]) or not fits([key.shape[1]], 0):
-        return contracted.unary_scores(query, key, channel, mask)
+        return contracted.unary_scores(query, key, channel.to(query.dtype), mask)
     return group_scores([query], [key], [], [channel], [mask])[0]
 
 
@@ -33,7 +33,8 @@ def low_rank_scores(
     rank = factors[0].shape[0]
     if len(keys) == 1:  # the empty product is 1, K times over
         return [unary_scores(queries[0], keys[0], rank * channels[0], masks[0])]
-    if not _runs([*queries, *keys, *factors, *channels]) or not fits([k.shape[1] for k in keys], rank) or not rank:
+    if not _runs([*queries, *keys, *factors, *channels]) or not fits([k.shape[1] for k in keys], rank):
+        factors, channels = _like(queries[0], factors), _like(queries[0], channels)
         return contracted.low_rank_scores(queries, keys, factors, channels, masks)
     return group_scores(queries, keys, factors, channels, masks)
 
@@ -47,7 +48,12 @@ def exact_scores(
         ones = torch.ones(keys[0].shape[2], dtype=weights[0].dtype, device=weights[0].device)
         factors = [weights[1][None], weights[0][None]]
         return low_rank_scores(queries, keys, factors, [ones, ones], masks)
-    return contracted.exact_scores(queries, keys, weights, masks)
+    return contracted.exact_scores(queries, keys, _like(queries[0], weights), masks)
+
+
+def _like(query: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Parameters in the type of the activations, as autocast would have them."""
+    return [parameter.to(query.dtype) for parameter in parameters]
 
 
 def _runs(tensors: Sequence[Tensor]) -> bool:
