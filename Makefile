@@ -16,7 +16,7 @@ DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 demo test: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test format check bench docs picture ablation fuzz verify-metrics clean clean-demo
+.PHONY: help install demo test format check bench docs picture screenshots ablation loadtest fuzz verify-metrics clean clean-demo
 
 help:
 	@echo "make demo            train on the built-in dataset, caption unseen clips, show what was attended to"
@@ -28,6 +28,8 @@ help:
 	@echo "make verify-metrics  our scores beside those of the original metrics (needs Java) -> results/"
 	@echo "make fuzz            2,000 damaged files, none of which may harm the process that decodes them -> results/"
 	@echo "make docs            the README's tables and picture, from results/ and the demo's model"
+	@echo "make screenshots     pictures of the report and of the page (needs Chromium) -> docs/"
+	@echo "make loadtest        200 captions through the page's API, 16 clients at a time -> results/serve.csv"
 	@echo "make clean           remove .venv, the demo and all caches"
 
 install: $(READY)
@@ -73,6 +75,12 @@ bench: $(READY)
 
 ablation: $(READY)
 	$(VENV)/bin/python benchmarks/ablation.py
+
+screenshots: $(READY)
+	$(VENV)/bin/python benchmarks/screenshots.py
+
+loadtest: $(READY)
+	$(VENV)/bin/python benchmarks/loadtest.py
 
 fuzz: $(READY)
 	$(VENV)/bin/python benchmarks/fuzz.py
