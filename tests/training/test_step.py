@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import torch
 import torch.distributed as dist
 
 from hoca.errors import UserError
+from hoca.training import train
 from hoca.training.ahead import Late, beside
 from hoca.training.distributed import Processes
 from hoca.training.layout import Inputs, lay_out, rounded
 from hoca.training.loop import Trainer
 from hoca.training.step import CapturedStep, PlainStep, StaticStep, Step
 
-from .tiny import tiny
+from .tiny import column, tiny
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -27,7 +29,7 @@ def trainer(data: Path, run: Path, here: Processes | None = None, **changes: Any
     return Trainer(tiny(data, run, **options), here or Processes(0, 1, CPU), resume=False)
 
 
-def losses(of: Trainer, step: Step, count: int) -> list[float]:
+def losses(of: Trainer, step: Step, count: int, rate: float = 0.01) -> list[float]:
     """Per caption, over epochs of different batches."""
     found: list[float] = []
     of.state.model.train()
@@ -36,7 +38,7 @@ def losses(of: Trainer, step: Step, count: int) -> list[float]:
         for batch in beside(iter(of.batches), of.here.device):
             if len(found) == count:
                 return found
-            found.append(float(Late(step(batch, 0.01))) / batch.caption_count)
+            found.append(float(Late(step(batch, rate))) / batch.caption_count)
     return found
 
 
@@ -118,7 +120,10 @@ def test_a_captured_step_without_a_gpu_is_an_error(tiny_data: Path, tmp_path: Pa
 
 
 @needs_gpu
-def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(tiny_data: Path, tmp_path: Path) -> None:
+def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(
+    tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     here = Processes(0, 1, torch.device("cuda", 0))
     plain, fast = (
         trainer(tiny_data, tmp_path / step, here, step=step, device="cuda", average=0.99)
@@ -126,7 +131,19 @@ def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(tiny_data: Pa
     )
     assert isinstance(plain.step, PlainStep)
     assert isinstance(fast.step, CapturedStep)
-    assert losses(fast, fast.step, 200) == pytest.approx(losses(plain, plain.step, 200), rel=1e-3)
+    expected = losses(plain, plain.step, 200, rate=1e-3)
+    assert losses(fast, fast.step, 200, rate=1e-3) == pytest.approx(expected, rel=1e-3)
+    assert expected[-1] < expected[0] / 2
+
+
+@needs_gpu
+def test_a_run_resumed_on_a_gpu_goes_on_as_if_never_stopped(tiny_data: Path, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"device": "cuda", "average": 0.9, "learning_rate": 1e-3, "dropout": 0.3}
+    whole, parts = (tiny(tiny_data, tmp_path / name, epochs=4, **changes) for name in ("whole", "parts"))
+    train(whole)
+    train(replace(parts, epochs=2))
+    train(parts, resume=True)
+    assert column(tmp_path / "parts", "loss") == pytest.approx(column(tmp_path / "whole", "loss"), rel=1e-2)
 
 
 @needs_gpu

@@ -21,7 +21,7 @@ from hoca.training.step import CapturedStep, StaticStep
 if TYPE_CHECKING:
     from hoca.bench.train import Options
 
-EPOCHS = 3  # of which the first meets each shape of batch for the first time
+EPOCHS = 2  # of which the first meets each shape of batch for the first time
 KEYS = ("model", "path", "precision", "epoch", "captions", "dataset_videos")
 
 

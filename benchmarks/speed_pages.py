@@ -1,0 +1,184 @@
+"""The tables of docs/speed.md and docs/scaling.md and their plots, from results/bench-*.csv: no number is typed.
+
+python benchmarks/speed_pages.py
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from hoca.explain.drawing import save, surface
+from hoca.files import replacing
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS, DOCS = ROOT / "results", ROOT / "docs"
+BLOCK = re.compile(r"(<!-- (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+PATHS = {"word by word": "#9aa5b1", "plain": "#5b8def", "captured": "#1b4f9c"}
+Row = dict[str, str]
+
+# What one GPU sends and receives at once, in bytes a second, and what a ring of `n` adds per hop: stated, not measured.
+LINKS = {8: ("NVLink, 8 GPUs of one machine", 450e9, 3e-6), 64: ("400 Gb/s per GPU, 8 machines", 50e9, 8e-6)}
+
+
+def rows_of(name: str) -> list[Row]:
+    """Those that were measured on a GPU."""
+    path = RESULTS / f"bench-{name}.csv"
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if not row["device"].startswith("cpu")]
+
+
+def train_table() -> str:
+    columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "path": lambda row: f"{row['path']}, {row['precision']}",
+        "ms a step": lambda row: f"{float(row['ms']):.2f} ({float(row['ms_low']):.2f}–{float(row['ms_high']):.2f})",
+        "peak GB": lambda row: f"{float(row['peak_gb']):.2f}",
+        "× word by word": lambda row: row["times_faster"],
+        "time / `hoca-u`": lambda row: row["time_to_unary"],
+        "memory / `hoca-u`": lambda row: row["memory_to_unary"],
+    }
+    return markdown(rows_of("train"), columns)
+
+
+def epoch_table() -> str:
+    columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "epoch": lambda row: row["epoch"],
+        "seconds": lambda row: row["seconds"],
+        "batches": lambda row: row["batches"],
+        "shapes": lambda row: row["shapes"],
+        "peak GB": lambda row: row["peak_gb"],
+    }
+    return markdown(rows_of("train-epoch"), columns)
+
+
+def generate_table() -> str:
+    columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "path": lambda row: f"{row['path']}, {row['precision']}",
+        "seconds": lambda row: f"{float(row['seconds']):.2f}",
+        "peak GB": lambda row: row["peak_gb"],
+        "same sentences as plain": lambda row: f"{100 * float(row['same']):.1f} %",
+        "× plain": lambda row: row["times_faster"],
+    }
+    return markdown(rows_of("generate"), columns)
+
+
+def joined_table() -> str:
+    """What wrapping costs on one GPU."""
+    rows = {(row["model"], row["path"], row["precision"]): row for row in rows_of("train")}
+    found = []
+    for (model, path, precision), row in rows.items():
+        if path.endswith(", joined"):
+            alone = rows[model, path.removesuffix(", joined"), precision]
+            cost = f"{100 * (float(row['ms']) / float(alone['ms']) - 1):+.1f} %"
+            found.append(
+                {"model": model, "path": f"{alone['path']}, {precision}", "alone": alone["ms"]}
+                | {"joined": row["ms"], "cost": cost}
+            )
+    columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "path": lambda row: row["path"],
+        "ms alone": lambda row: f"{float(row['alone']):.2f}",
+        "ms joined": lambda row: f"{float(row['joined']):.2f}",
+        "cost": lambda row: row["cost"],
+    }
+    return markdown(found, columns)
+
+
+def scaling_table() -> str:
+    """Seconds of an epoch on n GPUs: the step as measured, and after it the sum of all gradients in a ring."""
+    found = []
+    for row in [row for row in rows_of("train-epoch") if row["epoch"] == "2"]:
+        step, size = float(row["seconds"]) / float(row["batches"]), float(row["gradient_bytes"])
+        for gpus, (link, rate, hop) in LINKS.items():
+            exchange = 2 * (gpus - 1) / gpus * size / rate + 2 * (gpus - 1) * hop
+            found.append(
+                {"model": row["model"], "gpus": str(gpus), "link": link, "step": f"{1e3 * step:.2f}"}
+                | {"exchange": f"{1e3 * exchange:.2f}", "efficiency": f"{100 * step / (step + exchange):.0f} %"}
+                | {"epoch": f"{float(row['seconds']) / gpus * (step + exchange) / step:.2f}"}
+            )
+    columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "GPUs": lambda row: row["gpus"],
+        "link": lambda row: row["link"],
+        "step, ms": lambda row: row["step"],
+        "gradients, ms": lambda row: row["exchange"],
+        "efficiency": lambda row: row["efficiency"],
+        "epoch, s": lambda row: row["epoch"],
+    }
+    return markdown(found, columns)
+
+
+def conditions_line(name: str) -> str:
+    made = {(r["device"], r["driver"], r["torch"], r["triton"], r["commit"]) for r in rows_of(name)}
+    return "".join(
+        f"{device}, driver {driver}, torch {torch}, triton {triton}, commit {commit}\n"
+        for device, driver, torch, triton, commit in sorted(made)
+    )
+
+
+def markdown(rows: list[Row], columns: dict[str, Callable[[Row], str]]) -> str:
+    if not rows:
+        return "Not measured yet.\n"
+    lines = [list(columns), ["---"] * len(columns), *([cell(row) for cell in columns.values()] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "train": train_table,
+    "train-conditions": lambda: conditions_line("train"),
+    "epoch": epoch_table,
+    "epoch-conditions": lambda: conditions_line("train-epoch"),
+    "generate": generate_table,
+    "generate-conditions": lambda: conditions_line("generate"),
+    "joined": joined_table,
+    "scaling": scaling_table,
+}
+
+
+def fill(text: str) -> str:
+    """The text with every marked block made anew."""
+    return BLOCK.sub(lambda found: found[1] + BLOCKS[found[2]]() + found[4] if found[2] in BLOCKS else found[0], text)
+
+
+def draw(out: Path) -> None:
+    """Milliseconds and memory of a training step, model by model and path by path."""
+    rows = [row for row in rows_of("train") if "joined" not in row["path"]]
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    bars = list(dict.fromkeys((row["path"], row["precision"]) for row in rows))
+    figure = surface(width=9, height=3.4)
+    for axis, (column, title) in zip(
+        figure.subplots(1, 2), {"ms": "ms a training step", "peak_gb": "peak memory, GB"}.items(), strict=True
+    ):
+        for place, (path, precision) in enumerate(bars):
+            values = [float(row[column]) for row in rows if (row["path"], row["precision"]) == (path, precision)]
+            centres = [number + (place - (len(bars) - 1) / 2) * 0.2 for number in range(len(models))]
+            hatch = "//" if precision == "bf16" else ""
+            drawn = axis.bar(centres, values, 0.18, color=PATHS[path], hatch=hatch, label=f"{path}, {precision}")
+            axis.bar_label(drawn, fmt="%.3g", fontsize=7)
+        axis.set_xticks(range(len(models)), models)
+        axis.set_yscale("log")
+        axis.set_title(title, fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    save(figure, out, dpi=120)
+
+
+def main() -> None:
+    for page in (DOCS / "speed.md", DOCS / "scaling.md"):
+        text = fill(page.read_text(encoding="utf-8"))
+        with replacing(page) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        print(page)
+    if rows_of("train"):
+        draw(DOCS / "speed-train.png")
+
+
+if __name__ == "__main__":
+    main()
