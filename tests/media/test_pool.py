@@ -187,6 +187,17 @@ def _state(process: int) -> str:
         return "Z"
 
 
+def test_a_worker_that_cannot_start_says_how_to_find_out(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = children(), descriptors()
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with media.Decoders(1) as decoders:
+        for _ in range(2):
+            with pytest.raises(UserError, match=r"no decoding process can be started.*worker"):
+                decoders.decode(media.Request(clip, PICTURES))
+    assert (children(), descriptors()) == before
+
+
 def test_what_a_worker_cannot_import_is_named(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fleeting.py").write_text("def pick(n):\n    return [0]\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -18,9 +18,10 @@ from types import TracebackType
 from hoca.errors import UserError
 from hoca.media.request import Decoded, Failure, Limits, Request
 from hoca.media.source import shown
-from hoca.media.transport import receive_answer, send
+from hoca.media.transport import receive, receive_answer, send
 from hoca.media.worker import OUT_OF_MEMORY
 
+START = 120.0  # seconds that a busy machine may need to start a worker
 GRACE = 5.0  # seconds after its time limit at which a worker that did not end itself is ended
 
 
@@ -153,12 +154,25 @@ class _Worker:
                 start_new_session=True,  # an interrupt from the keyboard is for us to deal with
                 env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        self.connection.settimeout(limits.decode_seconds + GRACE)
-        with contextlib.suppress(OSError):  # one that dies at once is noticed when its answer does not come
+        self.ready = False
+        with contextlib.suppress(OSError):  # one that dies at once is noticed when it does not become ready
             send(self.connection, pickle.dumps((limits, threads)))
+
+    def await_start(self) -> None:
+        self.connection.settimeout(START)
+        try:
+            receive(self.connection)
+        except (EOFError, OSError):
+            raise UserError(
+                f"no decoding process can be started: see what `{sys.executable} -c 'import hoca.media.worker'` says"
+            ) from None
+        self.connection.settimeout(self.limits.decode_seconds + GRACE)
+        self.ready = True
 
     def ask(self, request: Request, message: bytes) -> Decoded:
         """What the worker decoded; UserError with the cause if it refused, and of another class if it died."""
+        if not self.ready:
+            self.await_start()
         try:
             send(self.connection, message)
             answer = receive_answer(self.connection)

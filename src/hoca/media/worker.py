@@ -15,7 +15,7 @@ from hoca.errors import UserError
 from hoca.media.decode import decode
 from hoca.media.request import Limits, Request
 from hoca.media.source import reason, shown
-from hoca.media.transport import receive, send_decoded, send_failure
+from hoca.media.transport import receive, send, send_decoded, send_failure
 
 OUT_OF_MEMORY = 99  # exit status; what ran out of memory may not be sound any more, so it ends
 
@@ -26,6 +26,7 @@ def main(descriptor: int, parent: int) -> None:
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     limits, threads = pickle.loads(receive(connection)[0])
     _limit(limits)
+    send(connection, b"")  # ready
     while True:
         try:
             message, _ = receive(connection)
