@@ -43,7 +43,10 @@ def page_picture(browser: Browser, address: str, clip: Path, out: Path) -> None:
     page.wait_for_selector("#video input[type=file]", state="attached")
     page.set_input_files("#video input[type=file]", clip)
     page.frame_locator("iframe.report").locator(".word").first.wait_for(timeout=180_000)
-    page.wait_for_timeout(3 * SETTLED)
+    page.wait_for_timeout(SETTLED)
+    height = page.evaluate("document.documentElement.scrollHeight")
+    page.set_viewport_size({"width": 1360, "height": height})  # a frame below the fold is left blank otherwise
+    page.wait_for_timeout(2 * SETTLED)
     save(page, out)
 
 
@@ -51,7 +54,7 @@ def save(page: Page, out: Path) -> None:
     """The whole page as a PNG, with fewer colours if it would be too large a file."""
     from PIL import Image
 
-    taken = page.screenshot(full_page=True, animations="disabled")
+    taken = page.screenshot(full_page=True)
     if len(taken) > LARGEST:
         buffer = io.BytesIO()
         picture = Image.open(io.BytesIO(taken)).convert("RGB")
