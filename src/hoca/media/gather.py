@@ -48,7 +48,8 @@ class Gatherer:
             picture = each.transform(seen[kind]) if each.transform else seen[kind]
             if name not in self.arrays:
                 self.arrays[name] = self._room(name, picture)
-            self.arrays[name][places] = picture
+            for place in places:
+                self.arrays[name][place] = picture
 
     def _room(self, name: str, picture: np.ndarray) -> np.ndarray:
         count = len(self.wanted[name])
