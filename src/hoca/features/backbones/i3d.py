@@ -95,8 +95,8 @@ class I3D(nn.Module):
 
     def classify(self, frames: Tensor) -> Tensor:
         """[B, T, 224, 224, 3] → logits [B, 400]: pooled over 2 × 7 × 7, averaged over time, as it was trained."""
-        pooled = nn.functional.avg_pool3d(self.maps(frames), (2, 7, 7), 1)
-        return self.logits(pooled).float().mean((2, 3, 4))
+        pooled = nn.functional.avg_pool3d(self.maps(frames).float(), (2, 7, 7), 1)
+        return self.logits(pooled.to(self.logits.weight.dtype)).float().mean((2, 3, 4))
 
 
 def convert(arrays: Mapping[str, np.ndarray]) -> Arrays:
