@@ -13,7 +13,7 @@ DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 
 # The demo's and the tests' models are so small that a second thread gains nothing, and where the cores are busy with
 # other work, waiting for it costs twenty times the time.
-demo test: export OMP_NUM_THREADS = 1
+demo test loadtest: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test format check bench docs picture screenshots ablation loadtest fuzz verify-metrics clean clean-demo

@@ -102,7 +102,7 @@ class Load:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     from hoca.explain import model_name
 
-    others = os.getloadavg()[0]
+    others, threads = os.getloadavg()[0], os.environ.get("OMP_NUM_THREADS", "unset")
     with tempfile.TemporaryDirectory(prefix="loadtest-") as name:
         folder = Path(name)
         videos = clips(folder, options.clips)
@@ -139,7 +139,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "latency_s_95": f"{quantiles[-1]:.2f}",
         "latency_s_most": f"{times[-1]:.2f}",
         **{f"mib_{part + 1}": round(size / 2**20) for part, size in enumerate(held)},
-        "conditions": f"{len(os.sched_getaffinity(0))} CPU cores, beam 5; load {others:.1f} before",
+        "conditions": f"{len(os.sched_getaffinity(0))} CPU cores, beam 5, OMP_NUM_THREADS={threads}; load {others:.1f} before",
     }
 
 

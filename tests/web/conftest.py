@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ def started(folder: Path, *models: Path) -> Iterator[Server]:
             assert process.poll() is None, log.read_text()
             found = re.search(r"hoca is at (\S+);", log.read_text())
             address = found[1] if found else None
+            time.sleep(0.1)
         yield Server(address, folder, process)
     finally:
         process.send_signal(signal.SIGTERM)
@@ -71,8 +73,11 @@ def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with started(tmp_path_factory.mktemp("server"), run) as running:
+    folder = tmp_path_factory.mktemp("server")
+    with started(folder, run) as running:
         yield running
+    assert running.process.returncode == 0
+    assert not list(folder.glob("hoca-*")), "temporary files are left when it ends"
 
 
 @pytest.fixture(scope="module")

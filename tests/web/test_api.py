@@ -18,7 +18,7 @@ import pytest
 import hoca
 
 from ..explain.trained import clips
-from .conftest import MEGABYTES, Server, started
+from .conftest import MEGABYTES, Server
 
 pytest.importorskip("gradio_client", reason="needs Gradio: pip install 'hoca[web]'")
 
@@ -131,10 +131,3 @@ def test_no_path_of_the_server_is_shown(server: Server, run: Path, place: str) -
 
 def test_it_listens_on_this_machine_alone(server: Server) -> None:
     assert server.address.startswith("http://127.0.0.1:")
-
-
-def test_nothing_is_left_when_it_ends(run: Path, tmp_path: Path) -> None:
-    with started(tmp_path, run) as server:
-        assert list(tmp_path.glob("hoca-*/examples/*"))
-    assert server.process.returncode == 0
-    assert not list(tmp_path.glob("hoca-*"))
