@@ -17,6 +17,7 @@ from statistics import fmean
 from experiment import ROOT, SCORES, Row, Run, summary, train, write
 
 from hoca.data import FolderDataset, binding
+from hoca.explain import rank_figure
 from hoca.explain.drawing import save, surface
 from hoca.metrics import Evaluator
 from hoca.models import names
@@ -60,9 +61,8 @@ def table(options: argparse.Namespace) -> None:
     write(options.results / "ablation-binding-runs.csv", rows)
     means = summary(rows, (*SCORES, *ATTRIBUTES))
     write(options.results / "ablation-binding.csv", means)
-    by_name = {row["variant"]: row for row in means}
     accuracy_figure(rows, options.docs / "ablation-binding.png")
-    rank_figure(by_name, options.docs / "rank-binding.png")
+    rank_figure(options.results / "ablation-binding.csv", options.docs / "rank-binding.png")
 
 
 def accuracy_figure(rows: list[Row], path: Path) -> None:
@@ -79,23 +79,6 @@ def accuracy_figure(rows: list[Row], path: Path) -> None:
     axis.set_ylabel("right word, % of clips")
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper center", frameon=False, ncols=4, fontsize=9)
-    save(figure, path, dpi=120)
-
-
-def rank_figure(rows: dict[str, Row], path: Path) -> None:
-    """The paper's figure of the rank: L-HOCA-UBT green, HOCA-UBT red."""
-    figure = surface(4.5, 3)
-    axis = figure.subplots()
-    ranked = {1: rows["l-hoca-ubt"], **{rank: rows[f"l-hoca-ubt rank {rank}"] for rank in RANKS}}
-    values, spread = ([row[key] or 0 for row in ranked.values()] for key in ("CIDEr", "CIDEr sd"))
-    axis.errorbar(list(ranked), values, spread, color="green", marker="o", capsize=3, label="l-hoca-ubt")
-    axis.axhline(rows["hoca-ubt"]["CIDEr"], color="red", label="hoca-ubt")
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(list(ranked), [str(rank) for rank in ranked])
-    axis.set_xlabel("rank")
-    axis.set_ylabel("CIDEr")
-    axis.legend(frameon=False, fontsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
     save(figure, path, dpi=120)
 
 

@@ -102,7 +102,9 @@ class Load:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     from hoca.explain import model_name
 
-    others, threads = os.getloadavg()[0], os.environ.get("OMP_NUM_THREADS", "unset")
+    threads = os.environ.get("OMP_NUM_THREADS", "unset")
+    conditions = [f"{len(os.sched_getaffinity(0))} CPU cores", "beam 5", f"OMP_NUM_THREADS {threads}"]
+    conditions += [f"load of the machine before {os.getloadavg()[0]:.1f}"]
     with tempfile.TemporaryDirectory(prefix="loadtest-") as name:
         folder = Path(name)
         videos = clips(folder, options.clips)
@@ -139,7 +141,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "latency_s_95": f"{quantiles[-1]:.2f}",
         "latency_s_most": f"{times[-1]:.2f}",
         **{f"mib_{part + 1}": round(size / 2**20) for part, size in enumerate(held)},
-        "conditions": f"{len(os.sched_getaffinity(0))} CPU cores, beam 5, OMP_NUM_THREADS={threads}; load {others:.1f} before",
+        "conditions": ", ".join(conditions),
     }
 
 

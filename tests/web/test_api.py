@@ -131,3 +131,11 @@ def test_no_path_of_the_server_is_shown(server: Server, run: Path, place: str) -
 
 def test_it_listens_on_this_machine_alone(server: Server) -> None:
     assert server.address.startswith("http://127.0.0.1:")
+
+
+def test_the_page_and_the_manual_show_the_same_calls() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    shown = (files("hoca.web") / "template" / "api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(?:python|sh)\n.*?```", shown, re.DOTALL)
+    assert len(blocks) == 2
+    assert all(block in manual for block in blocks)
