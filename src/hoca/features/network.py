@@ -97,8 +97,8 @@ def device_of(name: str) -> torch.device:
 
 def _dtype(backbone: Backbone, device: torch.device, precision: Precision) -> torch.dtype:
     if precision == "auto":
-        quick = backbone.bfloat16_on_cpu and _cpu_has_bfloat16() if device.type == "cpu" else True
-        return torch.bfloat16 if quick else torch.float32
+        quick = device.type != "cpu" or _cpu_has_bfloat16()
+        return torch.bfloat16 if quick and backbone.bfloat16 else torch.float32
     return torch.bfloat16 if precision == "bf16" else torch.float32
 
 

@@ -75,7 +75,7 @@ BACKBONES: dict[str, Backbone] = {
             asset="efficientnet-lite0",
             build=lambda: _efficientnet(0),
         ),
-        Motion(name="i3d-kinetics-400", width=1024, asset="i3d-kinetics-400", build=_i3d, bfloat16_on_cpu=True),
+        Motion(name="i3d-kinetics-400", width=1024, asset="i3d-kinetics-400", build=_i3d, bfloat16=True),
         Sound(
             name="soundnet-8",
             width=1024,
@@ -93,7 +93,7 @@ BACKBONES: dict[str, Backbone] = {
             asset="inception-resnet-v2",
             build=_inception_resnet,
         ),
-        Motion(name="i3d-imagenet", width=1024, asset="i3d-imagenet", build=_i3d, bfloat16_on_cpu=True),
+        Motion(name="i3d-imagenet", width=1024, asset="i3d-imagenet", build=_i3d, bfloat16=True),
         Sound(name="vggish", width=128, rate=16000, step_seconds=0.96, asset="vggish", build=_vggish),
         LightImage(name="light-image", width=light.IMAGE_WIDTH),
         LightMotion(name="light-motion", width=light.MOTION_WIDTH),
