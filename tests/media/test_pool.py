@@ -89,6 +89,17 @@ def test_a_worker_that_dies_costs_one_clip(clip: Path) -> None:
         assert decoders.decode(good).frames == 10
 
 
+def test_too_little_memory_is_no_damage_of_the_file(tmp_path: Path) -> None:
+    """Decoders take what they get; half a clip must not pass for a whole one."""
+    frames = np.zeros((8, 2160, 3840, 3), np.uint8)
+    path = making.video(tmp_path / "large.mkv", "libx264", frames, options={"preset": "ultrafast", "refs": "8"})
+    short = media.Limits(memory=20 * 2**20)
+    with media.Decoders(1, short) as decoders, pytest.raises(UserError, match=r"large\.mkv needs more memory than"):
+        decoders.decode(media.Request(path, PICTURES))
+    with media.Decoders(1) as decoders:
+        assert decoders.decode(media.Request(path, PICTURES)).damage == ""
+
+
 def test_a_worker_that_was_killed_while_idle_costs_nothing(clip: Path) -> None:
     with media.Decoders(1) as decoders:
         before = children()

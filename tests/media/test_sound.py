@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hoca import media
+from hoca.errors import UserError
 
 from . import making
 
@@ -73,6 +74,16 @@ def test_as_much_sound_as_is_wanted(tmp_path: Path) -> None:
     path = making.sound(tmp_path / "a.flac", "flac", making.tone(30)[None])
     assert len(waveform(path)) == 30 * 16000
     np.testing.assert_array_equal(waveform(path, seconds=1.5), waveform(path)[: 3 * 8000])
+
+
+def test_sound_that_plays_too_long_is_refused_unless_its_beginning_is_enough(tmp_path: Path) -> None:
+    path = making.sound(tmp_path / "a.flac", "flac", making.tone(40)[None])
+    limits = media.Limits(seconds=20)
+    with pytest.raises(UserError, match="longer than the limit of 20 s"):
+        media.decode(media.Request(path, rate=16000), limits)
+    found = media.decode(media.Request(path, rate=16000, sound_seconds=5), limits)
+    assert found.waveform is not None
+    assert len(found.waveform) == 5 * 16000
 
 
 def test_sound_starts_with_the_first_picture(tmp_path: Path) -> None:

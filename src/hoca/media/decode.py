@@ -121,17 +121,26 @@ def _stream(request: Request, gatherer: Gatherer | None, seen: _Seen, watch: Wat
         for frame in frames(container, [*streams, voice] if sound else streams, watch):
             if isinstance(frame, str):
                 seen.complaint = seen.complaint or frame
-            elif isinstance(frame, av.AudioFrame):
-                if sound is None or sound.full:
-                    if picture is None:
-                        break
-                    continue
-                try:
-                    sound.add(frame)
-                except (av.FFmpegError, OSError, ValueError) as error:
-                    seen.sound_complaint = seen.sound_complaint or reason(error)
-            elif gatherer is not None:
-                _add(frame, gatherer, seen, watch, tick)
+            elif isinstance(frame, av.VideoFrame):
+                if gatherer is not None:
+                    _add(frame, gatherer, seen, watch, tick)
+            elif sound is not None and not sound.full:
+                _hear(frame, sound, seen)
+            elif sound is not None and request.sound_seconds is None:
+                watch.span(sound.samples / sound.rate)  # all of it was wanted, and there is more
+            elif picture is None:
+                break
+
+
+def _hear(frame: Any, sound: Sound, seen: _Seen) -> None:
+    import av
+
+    try:
+        sound.add(frame)
+    except MemoryError:
+        raise
+    except (av.FFmpegError, OSError, ValueError) as error:
+        seen.sound_complaint = seen.sound_complaint or reason(error)
 
 
 def _add(frame: Any, gatherer: Gatherer, seen: _Seen, watch: Watch, tick: float) -> None:

@@ -46,9 +46,12 @@ def _serve(connection: socket.socket, message: bytes, limits: Limits, threads: i
         send_failure(connection, f"a worker process cannot import what picks or transforms frames ({reason(error)})")
         return
     try:
-        send_decoded(connection, decode(request, limits, threads))
+        decoded = decode(request, limits, threads)
+        if decoded.damage and _starved(limits):
+            os._exit(OUT_OF_MEMORY)
+        send_decoded(connection, decoded)
     except UserError as error:
-        if isinstance(error.__context__, MemoryError):
+        if isinstance(error.__context__, MemoryError) or _starved(limits):
             os._exit(OUT_OF_MEMORY)
         send_failure(connection, str(error))
     except MemoryError:
@@ -62,9 +65,25 @@ def _limit(limits: Limits) -> None:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError, ValueError):  # there are systems that have no such limit
-        with open("/proc/self/statm") as file:
-            taken = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (taken + limits.memory, taken + limits.memory))
+        most = _status("VmSize") + limits.memory
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _starved(limits: Limits) -> bool:
+    """Whether the memory went nearly to its end: decoders call it damage of the file when they get no more.
+
+    If it was an earlier file that took so much, the next worker tries this one again.
+    """
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    with contextlib.suppress(OSError):
+        return most != resource.RLIM_INFINITY and _status("VmPeak") > most - limits.memory // 5
+    return False
+
+
+def _status(key: str) -> int:
+    """Bytes, from what the system says about this process."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{key}:"))
 
 
 def _end_with(parent: int) -> None:
