@@ -22,7 +22,7 @@ def test_every_backbone_has_a_row_with_its_width(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*TABLE, *BROUGHT])
 def test_every_asset_is_named(name: str) -> None:
-    short = "-" + name.rsplit("-", 1)[1]
+    short = "-" + name.rsplit("-", 1)[-1]
     assert f"`{name}`" in PAGE or f"`{short}`" in PAGE
 
 
