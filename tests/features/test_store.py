@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -122,6 +123,31 @@ def test_features_that_cannot_be_stored_are_refused(tmp_path: Path, values: np.n
     with pytest.raises(UserError, match="image features of v"):
         store.write("v", {"image": values}, specification={})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_features_are_current_until_something_about_them_changes(tmp_path: Path) -> None:
+    store = FeatureStore(tmp_path)
+    store.write("v", features(), specification=SPECIFICATION, absent={"motion": "still"}, size=1000)
+    header = store.current("v", SPECIFICATION, 1000)
+    assert header is not None
+    assert header.absent == {"motion": "still"}
+    assert store.current("v", SPECIFICATION) == header
+    assert store.current("v", SPECIFICATION, 1001) is None
+    assert store.current("v", {**SPECIFICATION, "audio": {"backbone": "other"}}, 1000) is None
+    assert store.current("w", SPECIFICATION) is None
+    store.path("v").write_bytes(store.path("v").read_bytes()[:-1])
+    assert store.current("v", SPECIFICATION, 1000) is None
+
+
+def test_what_killed_writers_left_is_swept_away_but_not_what_is_being_written(tmp_path: Path) -> None:
+    store = FeatureStore(tmp_path)
+    store.write("v", features(), specification=SPECIFICATION)
+    old, young = tmp_path / ".v.safetensors.abc.tmp", tmp_path / ".w.safetensors.def.tmp"
+    for left in (old, young):
+        left.touch()
+    os.utime(old, (0, 0))
+    store.sweep()
+    assert sorted(tmp_path.iterdir()) == [young, store.path("v")]
 
 
 def test_headers_of_many_files_are_read_quickly_and_once(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def cluster() -> Iterator[None]:
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(
+        "local",
         num_cpus=2,
         object_store_memory=80 * 1024**2,
         include_dashboard=False,
