@@ -47,6 +47,7 @@ class Options(Sizes):
     together: int = 10  # steps in a timing
     compare: int = 200  # steps over which plain and captured losses are compared
     backend: str = "auto"  # of hoca.ops, for all paths but the word-by-word one
+    tf32: bool = True  # in the LSTMs, cuDNN's and ours, which is torch's default
     epoch: bool = True
     epoch_captions: int = 20
     profiles: str | None = None  # folder for the kernel tables of the captured steps
@@ -62,6 +63,7 @@ class PathOption:
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
+    torch.backends.cudnn.allow_tf32 = options.tf32
     captured: type[StaticStep] = CapturedStep if device.type == "cuda" else StaticStep
     paths = [PathOption("word by word", "float32", WordByWordStep)] if options.word_by_word else []
     paths += [PathOption("plain", "float32", PlainStep)]

@@ -19,6 +19,7 @@ class WordByWordStep:
         self.recipe, self.state, self.pad = recipe, state, pad
         exact = state.model.config.form == "exact"
         state.model.attention.backend = "reference" if exact else "contracted"
+        state.model.output.alignment = 1  # or every word would keep a copy of the output layer
 
     def __call__(self, batch: Batch, rate: float) -> Tensor:
         model, optimizer = self.state.model, self.state.optimizer

@@ -23,6 +23,7 @@ class Output(nn.Module):
         super().__init__()
         self.modalities = tuple(config.modalities)
         self.width = 2 * config.hidden
+        self.alignment = ALIGNMENT
         inputs = config.hidden + len(self.modalities) * self.width
         narrow = config.embedding if config.tie_words else config.bottleneck
         self.narrow = nn.Linear(inputs, narrow, bias=False) if narrow else nn.Identity()
@@ -39,17 +40,17 @@ class Output(nn.Module):
         narrow = self.narrow(torch.cat([hidden, *parts], dim=-1))
         if self.linear is not None:
             if narrow.is_cuda:
-                return _aligned(narrow, self.linear.weight, self.linear.bias)
+                return _aligned(narrow, self.linear.weight, self.linear.bias, self.alignment)
             return self.linear(narrow)  # eq. 22-23
         assert self.bias is not None
         # Word vectors are long: scaled, scores start small.
-        return _aligned(narrow * words.shape[1] ** -0.5, words, self.bias)
+        return _aligned(narrow * words.shape[1] ** -0.5, words, self.bias, self.alignment)
 
 
-def _aligned(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x W' + b. On a GPU W gets rows of zeros up to a multiple of 8: tensor cores are four times slower without."""
+def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
+    """x W' + b. On a GPU W gets rows of zeros up to an aligned number: tensor cores are four times slower without."""
     words = weight.shape[0]
-    more = -words % ALIGNMENT if x.is_cuda else 0
+    more = -words % alignment if x.is_cuda else 0
     if not more:
         return F.linear(x, weight, bias)
     padded = F.pad(weight.to(x.dtype), (0, 0, 0, more)), F.pad(bias.to(x.dtype), (0, more))
