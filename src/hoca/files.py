@@ -13,10 +13,11 @@ from hoca.errors import UserError
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, wait: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` once the block has written it without error.
 
     A reader, a crash or a full disk never sees half a file: the old content stays until the new one is on disk.
+    Thousands of small files that are quickly made again need not `wait` for the disk; only a power cut can harm them.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -24,8 +25,9 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
+        if wait:
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)

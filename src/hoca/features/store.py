@@ -106,10 +106,12 @@ class FeatureStore:
         absent: Mapping[str, str] | None = None,
         duration: float | None = None,
         size: int | None = None,
+        wait: bool = True,
     ) -> None:
         """Store features [T, width] of one video; `absent` says why a modality of the specification is missing.
 
         `size` is that of the video file in bytes: another file under the same name is then seen to be another one.
+        Without `wait` the file may not be on the disk yet, as `replacing` says.
         """
         absent = dict(absent or {})
         path = self.path(id)
@@ -126,7 +128,7 @@ class FeatureStore:
         }
         # One key, because safetensors writes several in no fixed order and the same features should be the same bytes.
         metadata = {FORMAT: json.dumps(about)}
-        with replacing(path) as temporary:
+        with replacing(path, wait=wait) as temporary:
             save_file(stored, temporary, metadata=metadata)
         self.__dict__.pop("headers", None)
 
