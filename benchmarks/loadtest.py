@@ -37,9 +37,11 @@ ALLOWED_GROWTH = 1.1
 
 def memory(process: int) -> int:
     """Bytes that a process and its children hold, as Linux counts them (shared pages divided)."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    home = Path(f"/proc/{process}")
     try:
-        held = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{process}/smaps_rollup").read_text(), re.MULTILINE)
+        held = re.search(r"^Pss:\s+(\d+) kB", (home / "smaps_rollup").read_text(), re.MULTILINE)
+        # A child belongs to the thread that started it.
+        children = [child for each in home.glob("task/*/children") for child in each.read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return 1024 * int(held[1] if held else 0) + sum(memory(int(child)) for child in children)

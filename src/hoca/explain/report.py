@@ -72,9 +72,16 @@ def _content(explanation: Explanation) -> dict[str, Any]:
     return {
         "duration": clock.duration,
         "thumbnails": pictures,
+        "ratio": _ratio(explanation),
         "envelope": explanation.film.envelope,
         "readings": [_reading(reading) for reading in explanation.readings],
     }
+
+
+def _ratio(explanation: Explanation) -> float:
+    """Width of a picture by its height."""
+    width, height = explanation.film.thumbnails[0].size if explanation.film.thumbnails else (16, 9)
+    return round(width / height, 4)
 
 
 def _reading(reading: Reading) -> dict[str, Any]:

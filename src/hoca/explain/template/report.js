@@ -22,11 +22,22 @@ function probability(logprob) {
   return p.toExponential(0).replace("e-", "·10⁻").replace(/⁻(\d+)/, (_, n) => "⁻" + [...n].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join(""));
 }
 
-// How strongly to light each step: from the word's least to its greatest weight, but what is nearly even looks even.
+// How strongly to light each step: from the word's least weight (0) to its greatest (1), but weights that differ by less
+// than a fifth of an even share are shown the nearer to one half the more even they are.
 function lights(weights) {
   const least = Math.min(...weights);
-  const spread = Math.max(Math.max(...weights) - least, 0.5 / weights.length);
-  return weights.map((weight) => ((weight - least) / spread).toFixed(3));
+  const difference = Math.max(...weights) - least;
+  const spread = Math.max(difference, 0.2 / weights.length);
+  return weights.map((weight) => ((weight - least) / spread + (1 - difference / spread) / 2).toFixed(3));
+}
+
+// Windows that overlap are drawn up to the middle of what they share, so that nothing looks darker than its weight.
+function apart(spans) {
+  return spans.map(([start, end], step) => {
+    const before = step > 0 ? spans[step - 1][1] : 0;
+    const after = step + 1 < spans.length ? spans[step + 1][0] : end;
+    return [before > start ? (before + start) / 2 : start, after < end ? (after + end) / 2 : end];
+  });
 }
 
 const largest = (row) => row.indexOf(Math.max(...row));
@@ -73,7 +84,7 @@ function filmLane(track, spans) {
 
 function windowLane(track, spans) {
   track.classList.add("windows");
-  const bars = spans.map(([start, end]) => {
+  const bars = apart(spans).map(([start, end]) => {
     const bar = make("i");
     bar.style.left = width(start / data.duration);
     bar.style.width = width((end - start) / data.duration);
@@ -248,6 +259,7 @@ function firstWord(reading) {
 function readingCard(reading, place) {
   const picture = make("img", { alt: "" });
   if (data.thumbnails.length) picture.src = data.thumbnails[0].source;
+  picture.style.setProperty("--ratio", data.ratio);
   const caption = make("figcaption");
   const look = (weights, spans) => {
     const pictures = data.thumbnails.map((each) => each.middle);
