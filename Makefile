@@ -91,6 +91,7 @@ verify-metrics: $(READY)
 
 docs: picture
 	$(VENV)/bin/python benchmarks/readme_tables.py
+	$(VENV)/bin/python benchmarks/speed_pages.py
 
 picture: demo
 	$(VENV)/bin/python benchmarks/readme_picture.py $(DEMO_CLIP) demo/attention.png docs/attention.png

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 
 from hoca.explain.drawing import save, surface
@@ -115,6 +116,50 @@ def scaling_table() -> str:
     return markdown(found, columns)
 
 
+def goals_table() -> str:
+    """What the project set out to reach, beside what was measured."""
+    step = {(row["model"], row["path"], row["precision"]): row for row in rows_of("train")}
+    epoch = {row["model"]: row for row in rows_of("train-epoch") if row["epoch"] == "2"}
+    search = {(row["model"], row["path"], row["precision"]): row for row in rows_of("generate")}
+    if not step or not epoch or not search:
+        return "Not measured yet.\n"
+    found: list[Row] = []
+
+    def goal(what: str, bound: float, measured: str, *, unit: str = "", least: bool = False) -> None:
+        reached = float(measured) >= bound if least else float(measured) <= bound
+        sign = "≥" if least else "≤"
+        found.append(
+            {"goal": what, "bound": f"{sign} {bound:g}{unit}", "measured": f"{float(measured):.3g}{unit}"}
+            | {"reached": "yes" if reached else "no"}
+        )
+
+    for precision, bound in {"float32": 12, "bf16": 6}.items():
+        row = step["l-hoca-ubt", "captured", precision]
+        goal(f"`l-hoca-ubt` step, {precision}", bound, row["ms"], unit=" ms")
+    for model, time, memory in (("l-hoca-ubt", 1.25, 1.15), ("hoca-ubt", 1.5, 1.25)):
+        for precision in ("float32", "bf16"):
+            row = step[model, "captured", precision]
+            goal(f"`{model}` to `hoca-u`, time, {precision}", time, row["time_to_unary"], unit="×")
+            goal(f"`{model}` to `hoca-u`, memory, {precision}", memory, row["memory_to_unary"], unit="×")
+    for model in ("hoca-u", "l-hoca-ubt", "hoca-ubt"):
+        for precision in ("float32", "bf16"):
+            row = step[model, "captured", precision]
+            goal(f"`{model}` to word by word, {precision}", 20, row["times_faster"], unit="×", least=True)
+    for model, row in epoch.items():
+        goal(f"epoch of MSR-VTT's shape, `{model}`, bf16", 5, row["seconds"], unit=" s")
+    row = search["l-hoca-ubt", "captured", "float32"]
+    goal("beam 5 over 2,990 videos, `l-hoca-ubt`, float32", 3, row["seconds"], unit=" s")
+    return markdown(found, {name: itemgetter(name) for name in ("goal", "bound", "measured", "reached")})
+
+
+def profile(name: str, lines: int = 13, width: int = 96) -> str:
+    """The head of a kernel table."""
+    text = (RESULTS / "profiles" / f"{name}.txt").read_text(encoding="utf-8")
+    first, *rest = text.splitlines()[:lines]
+    summary = first.split(": ", 1)[1].replace(", ", "\n")
+    return "".join(f"    {line[:width]}".rstrip() + "\n" for line in [*summary.splitlines(), *rest])
+
+
 def conditions_line(name: str) -> str:
     made = {(r["device"], r["driver"], r["torch"], r["triton"], r["commit"]) for r in rows_of(name)}
     return "".join(
@@ -137,6 +182,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "epoch-conditions": lambda: conditions_line("train-epoch"),
     "generate": generate_table,
     "generate-conditions": lambda: conditions_line("generate"),
+    "goals": goals_table,
+    "profile-unary": lambda: profile("train-hoca-u-bf16"),
+    "profile-bf16": lambda: profile("train-l-hoca-ubt-bf16"),
+    "profile-float32": lambda: profile("train-l-hoca-ubt-float32"),
+    "profile-exact": lambda: profile("train-hoca-ubt-bf16"),
+    "profile-generate": lambda: profile("generate-l-hoca-ubt-float32"),
     "joined": joined_table,
     "scaling": scaling_table,
 }

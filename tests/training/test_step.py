@@ -69,6 +69,14 @@ def test_fixed_shapes_learn_what_the_plain_step_learns(
         torch.testing.assert_close(other, value, rtol=1e-2, atol=2e-4, msg=name)
 
 
+def test_200_steps_in_fixed_shapes_have_the_losses_of_plain_ones(tiny_data: Path, tmp_path: Path) -> None:
+    changes = {"model": "l-hoca-ub", "modalities": ["image", "audio"], "hidden": 8, "batch": 24}
+    plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))
+    expected = losses(plain, plain.step, 200, rate=3e-3)
+    assert losses(fixed, static(fixed), 200, rate=3e-3) == pytest.approx(expected, rel=1e-3)
+    assert expected[-1] < expected[0] / 3
+
+
 def test_gradients_pass_through_one_piece_of_memory_between_processes(tiny_data: Path, tmp_path: Path) -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
