@@ -51,7 +51,7 @@ def test_jumping_gives_the_frames_that_decoding_everything_gives(
 ) -> None:
     path = making.video(tmp_path / name, codec, making.numbered(COUNT), options=options, rate=25, bit_rate=400_000)
     quick = media.decode(media.Request(path, WANTED))
-    assert len(jumped) == 1
+    assert jumped == [name != "a.mpg"]  # a program stream leads elsewhere, which is noticed, and it is streamed
     monkeypatch.setattr(seek, "LONG", 10**9)
     whole = media.decode(media.Request(path, WANTED))
     assert len(jumped) == 1
