@@ -2,7 +2,7 @@
 
 Computes in float32 whatever the type of its arguments; scores have the type that queries and parameters promote to.
 Runs on a GPU, or anywhere with TRITON_INTERPRET=1. What does not fit the kernels is left to `contracted`: float64,
-more than 512 steps in one group, a rank above 4, exact attention of order 3 and above.
+more than 512 steps in one group, a rank above 4, exact attention of order 4 and above or of more than 128 steps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hoca.ops import contracted
 from hoca.ops.fused.group import fits, group_scores
+from hoca.ops.fused.ternary import MOST_STEPS, pair_vectors
 
 
 def unary_scores(query: Tensor, key: Tensor, channel: Tensor, mask: Tensor | None) -> Tensor:
@@ -48,7 +49,23 @@ def exact_scores(
         ones = torch.ones(keys[0].shape[2], dtype=weights[0].dtype, device=weights[0].device)
         factors = [weights[1][None], weights[0][None]]
         return low_rank_scores(queries, keys, factors, [ones, ones], masks)
+    if len(keys) == 3 and _runs([*queries, *keys, *weights]) and max(k.shape[1] for k in keys) <= MOST_STEPS:
+        return _ternary_scores(queries, keys, weights, masks)
     return contracted.exact_scores(queries, keys, _like(queries[0], weights), masks)
+
+
+def _ternary_scores(
+    queries: Sequence[Tensor], keys: Sequence[Tensor], weights: Sequence[Tensor], masks: Sequence[Tensor | None]
+) -> list[Tensor]:
+    given = [
+        m if m is not None else torch.ones(k.shape[:2], dtype=torch.bool, device=k.device)
+        for m, k in zip(masks, keys, strict=True)
+    ]
+    vectors = []
+    for (i, j), weight in zip(((1, 2), (0, 2), (0, 1)), weights, strict=True):
+        pair = None if all(m is None for m in masks) else (given[i], given[j])
+        vectors.append(pair_vectors((queries[i], queries[j]), (keys[i], keys[j]), weight, pair))
+    return group_scores(queries, keys, [], vectors, masks)
 
 
 def _like(query: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:

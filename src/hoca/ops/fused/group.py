@@ -43,7 +43,7 @@ def group_scores(
     channels: Sequence[Tensor],
     masks: Sequence[Tensor | None],
 ) -> list[Tensor]:
-    """Scores of one group; without factors those of unary attention (eq. 3), of one modality."""
+    """Scores of one group. Without factors, X meets the channels themselves: [D] (eq. 3), or [B, L, D] per word."""
     tensors = (*queries, *keys, *factors, *channels)
     return list(_Group.apply(len(queries), tuple(masks), *tensors))
 
@@ -57,7 +57,7 @@ class _Group(torch.autograd.Function):
         scores = tuple(q.new_empty((*shape, t), dtype=dtype) for q, t in zip(group.queries, group.steps, strict=True))
         tile = _forward_tile(group)
         words = group.queries[0].shape[1]
-        blocks = 1 if group.rank else cdiv(group.steps[0], tile.tiles * tile.rows)
+        blocks = 1 if group.rank else cdiv(max(group.steps), tile.tiles * tile.rows)
         forward_kernel[(cdiv(words, tile.words), shape[0], blocks)](
             group.queries, group.keys, group.masks or group.queries, scores, group.factors, group.channels,
             *group.numbers(), **tile.sizes(),
@@ -72,19 +72,20 @@ class _Group(torch.autograd.Function):
         masks = tuple(saved.pop(0) if masked else None for masked in ctx.masked)
         group = _Arguments.of(ctx.count, masks, tuple(saved))
         tile = _backward_tile(group)
-        batch, _, size = group.queries[0].shape
+        batch, words, size = group.queries[0].shape
         blocks = cdiv(size, tile.lanes)
         query_gradients = tuple(torch.empty_like(q, memory_format=torch.contiguous_format) for q in group.queries)
         key_gradients = tuple(torch.empty_like(k, memory_format=torch.contiguous_format) for k in group.keys)
         parts = (batch, blocks, group.rank, sum(group.steps))
         factor_parts = group.queries[0].new_empty(parts, dtype=torch.float32)
-        channel_parts = group.queries[0].new_empty((batch, ctx.count, size), dtype=torch.float32)
+        shape = (batch, words, size) if group.per_word else (batch, size)
+        channel_parts = group.queries[0].new_empty((ctx.count, *shape), dtype=torch.float32).unbind(0)
         backward_kernel[(blocks, batch)](
             group.queries, group.keys, group.masks or group.queries, tuple(g.contiguous() for g in gradients),
             group.factors, group.channels, query_gradients, key_gradients, factor_parts, channel_parts,
             *group.numbers(), **tile.sizes(),
         )  # fmt: skip
-        channel_gradients = channel_parts.sum(0).unbind(0)
+        channel_gradients = channel_parts if group.per_word else [part.sum(0) for part in channel_parts]
         factor_gradients = factor_parts.sum((0, 1)).split(group.steps, dim=1) if group.rank else ()
         results = (*query_gradients, *key_gradients, *factor_gradients, *channel_gradients)
         return None, None, *(r.to(t.dtype) for r, t in zip(results, saved, strict=True))
@@ -123,6 +124,10 @@ class _Arguments:
     def rank(self) -> int:
         return self.factors[0].shape[0] if self.factors else 0
 
+    @property
+    def per_word(self) -> bool:
+        return self.channels[0].dim() == 3
+
     def numbers(self) -> tuple[Any, ...]:
         """Strides, sizes and what the kernels are specialised on, in their order."""
         return (
@@ -137,6 +142,7 @@ class _Arguments:
             self.queries[0].shape[2],
             len(self.queries),
             self.rank,
+            self.per_word,
             bool(self.masks),
             self.queries[0].is_cuda,
         )
@@ -144,14 +150,17 @@ class _Arguments:
 
 def _forward_tile(group: _Arguments) -> Tile:
     if not group.rank:
-        return Tile(tiles=1, rows=16, lanes=16, words=8, warps=4)
+        return Tile(tiles=1, rows=16, lanes=32, words=8, warps=8)
     rows = _rows(group)
-    return Tile(cdiv(max(group.steps), rows), rows, lanes=16, words=4, warps=8)
+    return Tile(cdiv(max(group.steps), rows), rows, lanes=8, words=2, warps=4)
 
 
 def _backward_tile(group: _Arguments) -> Tile:
     rows = _rows(group)
-    return Tile(cdiv(max(group.steps), rows), rows, lanes=16, words=2, warps=8)
+    tiles = cdiv(max(group.steps), rows)
+    if len(group.keys) == 1:
+        return Tile(tiles, rows, lanes=8, words=1, warps=2)
+    return Tile(tiles, rows, lanes=4, words=1, warps=1)
 
 
 def _rows(group: _Arguments) -> int:

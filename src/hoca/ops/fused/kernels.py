@@ -97,11 +97,16 @@ def _load_queries(queries, query_b, query_l, video, word, L, channel, D, N: tl.c
 
 
 @triton.jit
-def _load_channels(channels, channel, D, N: tl.constexpr):
-    """One [1, channels] per modality."""
+def _load_channels(channels, video, word, L, channel, D, N: tl.constexpr, PER_WORD: tl.constexpr):
+    """One [1, channels] per modality, or [words, channels] if each word has its own."""
     loaded = ()
+    here = (channel < D)[None, :]
+    pointers = channel[None, :]
+    if PER_WORD:
+        here = here & (word < L)[:, None]
+        pointers = ((video * L + word) * D)[:, None] + pointers
     for i in tl.static_range(N):
-        loaded = loaded + (tl.load(channels[i] + channel, mask=channel < D, other=0.0).to(tl.float32)[None, :],)
+        loaded = loaded + (tl.load(channels[i] + pointers, mask=here, other=0.0).to(tl.float32),)
     return loaded
 
 
@@ -204,12 +209,13 @@ def _product(pooled, left_out: tl.constexpr, also: tl.constexpr, N: tl.constexpr
 def forward_kernel(
     queries, keys, masks, scores, factors, channels,
     query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D,
-    N: tl.constexpr, K: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
+    N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
     WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
 
-    K = 0 is unary attention: without the sum over k. Grid: blocks of words, videos, blocks of rows (one if K > 0).
+    K = 0 is without the sum over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are.
+    Grid: blocks of words, videos, blocks of rows (one if K > 0).
     """
     video = tl.program_id(1).to(tl.int64)
     word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
@@ -218,20 +224,14 @@ def forward_kernel(
     real = _load_real(masks, mask_b, video, first_row, steps, N, TILES, ROWS, MASKED)
     factor = _load_factors(factors, factor_k, first_row, real, N, K, TILES, ROWS)
 
-    channel = tl.arange(0, LANES)
-    centre = _load_queries(queries, query_b, query_l, video, first_word, L, channel, D, N)
-    query = _load_queries(queries, query_b, query_l, video, word, L, channel, D, N)
-    key = _load_keys(keys, key_b, key_t, video, first_row, real, channel, D, N, TILES, ROWS)
     total = _zeros(N * TILES, [WORDS, ROWS, LANES])
     for first in range(0, D, LANES):
-        this_centre, this_query, this_key = centre, query, key
-        vectors = _load_channels(channels, first + tl.arange(0, LANES), D, N)  # what X_l meets
-        # The next channels are on their way while these are worked on.
-        channel = first + LANES + tl.arange(0, LANES)
+        channel = first + tl.arange(0, LANES)
         centre = _load_queries(queries, query_b, query_l, video, first_word, L, channel, D, N)
         query = _load_queries(queries, query_b, query_l, video, word, L, channel, D, N)
         key = _load_keys(keys, key_b, key_t, video, first_row, real, channel, D, N, TILES, ROWS)
-        r = _reciprocals(this_query, this_centre, _key_powers(this_key, this_centre, N, TILES), N, TILES, NATIVE)
+        vectors = _load_channels(channels, video, word, L, channel, D, N, PER_WORD)  # what X_l meets
+        r = _reciprocals(query, centre, _key_powers(key, centre, N, TILES), N, TILES, NATIVE)
         x = ()
         for t in tl.static_range(N * TILES):
             x = x + (1.0 - 2.0 * r[t],)
@@ -269,21 +269,24 @@ def backward_kernel(
     queries, keys, masks, gradients, factors, channels,
     query_gradients, key_gradients, factor_gradients, channel_gradients,
     query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D,
-    N: tl.constexpr, K: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
+    N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
     WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """∂/∂q_i = Σ_r G_i and ∂/∂k_i = Σ_w G_i, where G = (1 - X²) · ∂/∂X and X is computed again.
 
     ∂/∂X_i[r] = g_i[r] · v_i + Σ_k factor_i[k, r] · ∂/∂pooled_i[k], where g are the gradients of the scores and v_i is
     the vector that X_i meets. Both vanish in the padding. Grid: blocks of channels, videos. factor_gradients
-    [B, blocks, K, ΣT] and channel_gradients [B, N, D] are parts, to be summed over videos and blocks.
+    [B, blocks, K, ΣT] and channel_gradients [B, D] are parts, to be summed over videos and blocks; PER_WORD they are
+    [B, L, D] and whole.
     """
     video = tl.program_id(1).to(tl.int64)
     channel = tl.program_id(0) * LANES + tl.arange(0, LANES)
     inside = (channel < D)[None, :]
     real = _load_real(masks, mask_b, video, 0, steps, N, TILES, ROWS, MASKED)
     factor = _load_factors(factors, factor_k, 0, real, N, K, TILES, ROWS)
-    channel_weights = _load_channels(channels, channel, D, N)
+    channel_weights = ()
+    if not PER_WORD:
+        channel_weights = _load_channels(channels, video, tl.arange(0, 1), L, channel, D, N, False)
     centre = _load_queries(queries, query_b, query_l, video, tl.arange(0, 1), L, channel, D, N)
     key = _load_keys(keys, key_b, key_t, video, 0, real, channel, D, N, TILES, ROWS)
     key_powers = _key_powers(key, centre, N, TILES)
@@ -309,6 +312,8 @@ def backward_kernel(
         summed = _sum_rows(weighed, (1 + K) * N, NATIVE)
 
         vectors = channel_weights
+        if PER_WORD:
+            vectors = _load_channels(channels, video, word, L, channel, D, N, True)
         correlation = ()
         pooled_gradients = ()
         if K > 0:
@@ -335,6 +340,9 @@ def backward_kernel(
             of_channel = summed[l]
             if K > 0:
                 of_channel *= correlation[l]
+            if PER_WORD:
+                pointers = channel_gradients[l] + ((video * L + word) * D)[:, None] + channel[None, :]
+                tl.store(pointers, of_channel, mask=(word < L)[:, None] & inside)
             added = added + (channel_gradient[l] + of_channel,)
         channel_gradient = added
 
@@ -374,8 +382,9 @@ def backward_kernel(
         all_steps += steps[i]
     start = 0
     for i in tl.static_range(N):
-        line_of_channels = (video * N + i) * D + channel
-        tl.store(channel_gradients + line_of_channels, tl.sum(channel_gradient[i], axis=0), mask=channel < D)
+        if not PER_WORD:
+            pointers = channel_gradients[i] + video * D + channel
+            tl.store(pointers, tl.sum(channel_gradient[i], axis=0), mask=channel < D)
         for j in tl.static_range(TILES):
             row = j * ROWS + tl.arange(0, ROWS)
             line = (video * steps[i] + row).to(tl.int64) * D
