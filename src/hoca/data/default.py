@@ -1,6 +1,6 @@
 """The data of the model that hoca ships: MSR-VTT clips and frames, photos, and a vocabulary that MSVD's captions widen.
 
-Two folder datasets come of it, `videos` (clips and frames) and `all` (photos too), both with
+Three folder datasets come of it, `clips`, `videos` (clips and frames) and `all` (photos too), with
 
     train        clips with picture, motion and sound; of other official-train videos some frames; photos
     validation   the frames of official-val videos
@@ -55,21 +55,23 @@ def set_aside(id: str, fold: int) -> bool:
 
 
 def prepare(source: Path | str, out: Path | str, options: Options | None = None, *, report: Report = log.info) -> Path:
-    """Write `videos`, `all` and `vocabulary.json` into a folder, from the folder of the research data."""
+    """Write `clips`, `videos`, `all` and `vocabulary.json` into a folder, from the folder of the research data."""
     source, out, options = Path(source), Path(out), options or Options()
-    store, every = (FeatureStore(out / name / "features") for name in ("videos", "all"))
-    every.folder.mkdir(parents=True, exist_ok=True)
-    videos = [_stored(store, *each) for each in (*_clips(source, options.fold), *_frames(source))]
-    for video in videos:
-        link(store.path(video.id), every.path(video.id))
+    store = FeatureStore(out / "all" / "features")
+    clips = [_stored(store, *each) for each in _clips(source, options.fold)]
+    videos = [*clips, *(_stored(store, *each) for each in _frames(source))]
     photos = [
-        _stored(every, photo, {"image": features}, ABSENT)
+        _stored(store, photo, {"image": features}, ABSENT)
         for name in PHOTOS
         for photo, features in _pictures(source, name)
         if photo.split == "train"
     ]
-    write_corpus(Corpus("default-videos", tuple(videos)), out / "videos")
-    write_corpus(Corpus("default-all", (*videos, *photos)), out / "all")
+    for name, members in {"clips": clips, "videos": videos, "all": [*videos, *photos]}.items():
+        write_corpus(Corpus(f"default-{name}", tuple(members)), out / name)
+        own = FeatureStore(out / name / "features")
+        own.folder.mkdir(parents=True, exist_ok=True)
+        for video in members if own.folder != store.folder else ():
+            link(store.path(video.id), own.path(video.id))
     captions = [caption for video in (*videos, *photos) if video.split == "train" for caption in video.captions]
     captions += msvd.read(source).captions("train")
     Vocabulary.build(captions, options.minimum_count).save(out / "vocabulary.json")
@@ -124,5 +126,5 @@ def _pictures(source: Path, name: str) -> Iterator[tuple[Video, np.ndarray]]:
 def _stored(store: FeatureStore, video: Video, features: Mapping[str, np.ndarray], absent: Mapping[str, str]) -> Video:
     specification = specify()  # all of it was made by the default backbones, whatever file it came in
     if video.id not in store or store.header(video.id).specification != specification:
-        store.write(video.id, features, specification=specification, absent=absent)
+        store.write(video.id, features, specification=specification, absent=absent, wait=False)
     return video

@@ -1,0 +1,188 @@
+"""The model that hoca ships: write its file, compare its variants, fill in its card.
+
+    hoca data prepare default --source DATA --out data/default
+    for stage in 1-pictures 2-videos 3-reward; do hoca train recipes/default-$stage.yaml; done
+    python benchmarks/default_model.py ship runs/default-3
+    python benchmarks/default_model.py score               -> results/default-model-shipped.csv, docs/model-card.md
+
+    for fold in 0 1 2; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
+    python benchmarks/default_model.py compare --jobs 8    (on a GPU)
+    python benchmarks/default_model.py table --conditions 'GPU, versions'    -> results/default-model.csv
+
+`compare` trains every variant on the clips alone, once per fold: run n of all variants shares the seed and the clips
+that are set aside, so that differences are paired.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from experiment import ROOT, SCORES, Row, Run, summary, write
+
+RESULTS, CARD = ROOT / "results", ROOT / "docs" / "model-card.md"
+RECIPE = ROOT / "recipes" / "default-compare.yaml"
+SUBSETS = {"image": "[image]", "image+motion": "[image,motion]", "image+audio": "[image,audio]"}
+SEARCH = ("beam", "length_penalty", "max_length", "no_repeat")
+EXAMPLES = 10
+
+VARIANTS: dict[str, tuple[str, ...]] = {
+    **{
+        name: (f"model={name}",)
+        for name in ("hoca-u", "hoca-b", "l-hoca-b", "hoca-t", "l-hoca-t", "hoca-ub", "l-hoca-ub", "hoca-ubt")
+    },
+    "l-hoca-ubt": (),
+    **{f"rank {rank}": (f"rank={rank}",) for rank in (2, 4, 8)},
+    **{f"merge {merge}": (f"merge={merge}",) for merge in ("logits", "mixture")},
+    **{f"{name} alone": (f"modalities={listed}",) for name, listed in SUBSETS.items()},
+}
+
+
+def ship(run: Path) -> None:
+    """The run's best weights in half precision, with what is needed to caption and nothing of where it was trained."""
+    from hoca.training.checkpoint import SHIPPED, Checkpoint, locate, read_checkpoint, write_checkpoint
+
+    found = read_checkpoint(locate(run))
+    recipe = {key: found.facts["recipe"][key] for key in SEARCH}
+    facts = {key: found.facts[key] for key in ("config", "vocabulary", "specification")} | {"recipe": recipe}
+    write_checkpoint(SHIPPED, Checkpoint({key: value.half() for key, value in found.tensors.items()}, facts))
+    print(f"{SHIPPED}: {SHIPPED.stat().st_size / 1e6:.1f} MB")
+
+
+def runs(options: argparse.Namespace) -> list[Run]:
+    return [
+        Run(
+            name,
+            fold,
+            options.runs / f"{name.replace(' ', '-')}-{fold}",
+            RECIPE,
+            (f"data={options.data}-{fold}/clips", f"vocabulary={options.data}-{fold}/vocabulary.json", *changes),
+        )
+        for fold in range(options.folds)
+        for name, changes in VARIANTS.items()
+    ]
+
+
+def compare(options: argparse.Namespace) -> None:
+    """`jobs` processes, each of which trains its share of the runs one after the other."""
+    if options.part is None:
+        parts = [[sys.executable, *sys.argv, "--part", str(part)] for part in range(options.jobs)]
+        codes = [process.wait() for process in [subprocess.Popen(command) for command in parts]]
+        sys.exit(max(codes))
+    from hoca.training import read_recipe, train
+    from hoca.training.report import evaluate
+
+    for run in runs(options)[options.part :: options.jobs]:
+        if not run.captions.is_file():
+            overrides = [*run.overrides, f"seed={run.seed}", f"run={run.folder}", *options.overrides]
+            train(read_recipe(run.recipe, overrides), resume=True)
+            evaluate(run.folder, metrics=("CIDEr",))
+
+
+def table(options: argparse.Namespace) -> None:
+    """Mean and standard deviation over the folds, and of the paired differences from `hoca-u`."""
+    rows: list[Row] = []
+    for fold in range(options.folds):
+        evaluator = _evaluator(Path(f"{options.data}-{fold}") / "clips", "test")
+        for run in runs(options):
+            if run.seed == fold and run.captions.is_file():
+                rows.append({"variant": run.name, "seed": fold, **evaluator.evaluate(run.said(), SCORES).corpus})
+    base = {row["seed"]: row["CIDEr"] for row in rows if row["variant"] == "hoca-u"}
+    for row in rows:
+        row["CIDEr - hoca-u"] = row["CIDEr"] - base[row["seed"]]
+    note = {"recipe": RECIPE.name, "conditions": options.conditions}
+    write(RESULTS / "default-model.csv", [row | note for row in summary(rows, (*SCORES, "CIDEr - hoca-u"))])
+
+
+def score(options: argparse.Namespace) -> None:
+    """The shipped model on the official-val frames and the clips set aside, with all and with some modalities."""
+    import torch
+
+    from hoca.captioning import load
+    from hoca.data import FolderDataset, evaluation_batches
+    from hoca.training.distributed import Processes
+    from hoca.training.evaluation import caption_batches
+
+    model, rows, said = load(), [], {}
+    for split, shown in (
+        ("validation", "image"),
+        ("test", "image"),
+        ("test", "image+motion"),
+        ("test", "image+audio"),
+        ("test", "image+motion+audio"),
+    ):
+        dataset = FolderDataset(Path(options.data) / "videos", modalities=shown.split("+"))
+        captions = caption_batches(
+            model, evaluation_batches(dataset, split), model.search, Processes(0, 1, torch.device("cpu"))
+        )
+        found = _evaluator(Path(options.data) / "videos", split).evaluate(captions, SCORES).corpus
+        said[split, shown] = captions
+        rows.append(
+            {
+                "videos": {"validation": "official-val frames", "test": "clips set aside"}[split],
+                "count": len(captions),
+                "shown": shown,
+            }
+            | {name: round(100 * value, 2) for name, value in found.items()}
+            | {
+                "different sentences": len(set(captions.values())),
+                "words": round(sum(len(t.split()) for t in captions.values()) / len(captions), 1),
+            }
+        )
+    write(RESULTS / "default-model-shipped.csv", rows)
+    examples = dict(
+        sorted(said["test", "image+motion+audio"].items(), key=lambda pair: int(pair[0].removeprefix("video")))[
+            :EXAMPLES
+        ]
+    )
+    fill(
+        CARD, {"scores": _markdown(rows), "examples": "\n".join(f"| {id} | {text} |" for id, text in examples.items())}
+    )
+
+
+def fill(page: Path, parts: dict[str, str]) -> None:
+    """Put each text between its `<!-- name -->` and `<!-- /name -->`."""
+    text = page.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        before, mark, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not (mark and end):
+            sys.exit(f"{page} has no place for {name}")
+        text = f"{before}{mark}{part}\n{end}{after}"
+    page.write_text(text, encoding="utf-8")
+
+
+def _markdown(rows: list[Row]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _evaluator(folder: Path, split: str):  # type: ignore[no-untyped-def]
+    from hoca.data import read_corpus
+    from hoca.metrics import Evaluator
+
+    return Evaluator({video.id: video.captions for video in read_corpus(folder / "captions.jsonl").split(split)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("ship", "score", "compare", "table"))
+    parser.add_argument("run", nargs="?", type=Path, default=ROOT / "runs" / "default-3", help="ship: which run")
+    parser.add_argument("--data", default=str(ROOT / "data" / "default"), help="folder of `hoca data prepare default`")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-compare")
+    parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that train at a time")
+    parser.add_argument("--part", type=int, help="which of the processes this is")
+    parser.add_argument("--conditions", default="", help="hardware and versions, a column of the table")
+    parser.add_argument("--overrides", nargs="*", default=[], help="KEY=VALUE: keys of the recipe to change")
+    options = parser.parse_args()
+    if options.command == "ship":
+        ship(options.run)
+    else:
+        {"score": score, "compare": compare, "table": table}[options.command](options)
+
+
+if __name__ == "__main__":
+    main()
