@@ -66,5 +66,5 @@ def test_a_fold_that_is_not_there() -> None:
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="neither category.txt nor"):
+    with pytest.raises(UserError, match=r"neither category\.txt nor"):
         default.prepare(tmp_path, tmp_path / "out")

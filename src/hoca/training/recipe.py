@@ -29,6 +29,9 @@ class Recipe:
         None, "a run, a checkpoint or `default` to begin from: its weights, words and model, but the dropout given here"
     )
     data: str = _key("data/binding", "folder with captions.jsonl and features/")
+    videos: str | None = _key(
+        None, "videos to take features from first, as `start` wants them; data is a captions file"
+    )
     features: str | None = _key(None, "another folder of features than the data's own")
     modalities: list[str] = _key([], "which ones to use, in this order; empty = all that the features have")
     on_problem: Literal["stop", "skip"] = _key("stop", "what to do about broken lines and missing features")

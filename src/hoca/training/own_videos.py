@@ -1,0 +1,57 @@
+"""From a captions file and videos to a folder dataset, with the features that the model to begin from asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from hoca.data import Corpus, read_corpus, write_corpus
+from hoca.errors import UserError
+from hoca.progress import say
+from hoca.training.beginning import Beginning
+from hoca.training.recipe import Recipe
+
+
+def with_features(recipe: Recipe) -> Recipe:
+    """The recipe for the dataset that its `data`, a captions file, and its `videos` make; kept in the run's folder.
+
+    A video is known by its file name without the ending. What was extracted before is not extracted again.
+    """
+    from hoca.features.engines import Settings, extract_all, find
+    from hoca.features.store import FeatureStore
+
+    if recipe.videos is None:
+        return recipe
+    if recipe.start is None:
+        raise UserError("videos is given without start: name the model to begin from, whose features are to be made")
+    captions = Path(recipe.data)
+    if captions.is_dir():
+        raise UserError(f"data={captions} is a folder: with videos=, give the captions file, one JSON object per line")
+    corpus = read_corpus(captions, on_problem=recipe.on_problem, report=say)
+    known = {video.id for video in corpus.videos}
+    files = [video for video in find([recipe.videos]) if video.id in known]
+    found = {video.id for video in files}
+    for video in corpus.videos:
+        if video.id not in found and recipe.on_problem == "stop":
+            raise UserError(
+                f"{captions} tells of {video.id}, {recipe.videos} has no such video (a file name without its ending): "
+                "add it, or give on_problem=skip"
+            )
+    folder = Path(recipe.run) / "data"
+    store = FeatureStore(folder / "features")
+    summary = extract_all(
+        [video.path for video in files],
+        store,
+        Beginning.read(recipe.start).specification,
+        Settings(device=recipe.device),
+    )
+    if summary.failed and recipe.on_problem == "stop":
+        raise UserError(f"{len(summary.failed)} videos could not be read: mend them, or give on_problem=skip")
+    videos = tuple(video for video in corpus.videos if video.id in store)
+    if not videos:
+        raise UserError(f"no video of {captions} could be read in {recipe.videos}: look at the lines above")
+    for stale in set(store.ids()) - {video.id for video in videos}:
+        store.path(stale).unlink()
+    (folder / "captions.jsonl").unlink(missing_ok=True)
+    write_corpus(Corpus(corpus.name, videos, corpus.categories), folder)
+    return replace(recipe, data=str(folder), videos=None)
