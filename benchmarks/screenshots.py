@@ -80,14 +80,14 @@ def main() -> None:
 
     from hoca import assets
 
-    clip = (options.clip or assets.path("demo-bunny")).resolve()
+    clip, out = (options.clip or assets.path("demo-bunny")).resolve(), options.out.resolve()
     with tempfile.TemporaryDirectory() as folder:
         named = Path(shutil.copy(clip, Path(folder) / (clip.name if options.clip else "bunny.mp4")))
         write_report(explain(named, options.model, compare=options.compare), Path(folder) / "report.html")
         with running(Settings(models=(options.model,), port=0)) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-            report_picture(browser, Path(folder) / "report.html", options.word, options.out.resolve() / "report.png")
-            page_picture(browser, address, named, options.out.resolve() / "serve.png")
+            report_picture(browser, Path(folder) / "report.html", options.word, out / "report.png")
+            page_picture(browser, address, named, out / "serve.png")
             browser.close()
 
 
