@@ -1,0 +1,190 @@
+"""Section 4.3 of the paper as a measurement: memory and time against the number of modalities, the steps, the rank.
+
+    hoca bench complexity                       # also draws docs/complexity.png
+    hoca bench complexity size=512 videos=25 --device cuda
+
+`formula` is the paper's count of elements for one word of one video, from the output of tanh on: the trainable
+variables and what each layer gives. `largest` and `peak_bytes` are what forward and backward allocate for all words and
+videos, each tensor seen as it is made. `literal` is the paper's own order of work, which forms the order-n tensor.
+Times and the fused path need a GPU; a size that needs more than `most` bytes is counted there too, but not run. What
+is not fused is counted without being computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hoca import ops
+from hoca.bench import Row, conditions, measure, write_rows
+from hoca.errors import UserError
+from hoca.ops.allocations import AllocationWatch
+from hoca.progress import say
+
+KEYS = ("axis", "attention", "path", "modalities", "steps", "rank", "videos", "words", "size")
+UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True)
+class Options:
+    modalities: list[int] = field(default_factory=lambda: [2, 3, 4, 5])
+    steps: list[int] = field(default_factory=lambda: [10, 20, 40, 80])
+    ranks: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 16])
+    base_modalities: int = 3  # where steps and rank are varied
+    base_steps: int = 20  # where modalities and rank are varied
+    base_rank: int = 1
+    videos: int = 25
+    words: int = 30
+    size: int = 512
+    most: float = 40e9  # bytes
+    plot: str | None = "docs/complexity.png"
+
+    def __post_init__(self) -> None:
+        for name in ("modalities", "steps", "ranks"):
+            if not getattr(self, name) or min(getattr(self, name)) < 1:
+                raise UserError(f"{name} must be a list of numbers of at least 1")
+
+
+@dataclass(frozen=True)
+class Case:
+    axis: str  # what is varied
+    attention: str
+    path: str
+    modalities: int
+    steps: int
+    rank: int
+
+    def formula(self, size: int) -> int:
+        """Elements for one word of one video, as the paper counts them (section 4.3)."""
+        n, t, k, d = self.modalities, self.steps, self.rank, size
+        if self.attention == "unary":
+            return n * t + d
+        if self.attention == "exact":
+            return t**n + n * t ** (n - 1) + n * t
+        return n * t * (k + d + 1) + (n * k + n + 1) * d
+
+
+def run(options: Options, *, device: torch.device, out: Path) -> None:
+    rows: list[Row] = []
+    for case in _cases(options, fused=device.type == "cuda"):
+        watch = _count(case, options, device)
+        ms = _time(case, options, device, watch.peak) if device.type == "cuda" else ""
+        row = conditions(device) | {
+            "axis": case.axis,
+            "attention": case.attention,
+            "path": case.path,
+            "modalities": case.modalities,
+            "steps": case.steps,
+            "rank": case.rank if case.attention == "low_rank" else "",
+            "videos": options.videos,
+            "words": options.words,
+            "size": options.size,
+            "formula": case.formula(options.size),
+            "largest": watch.largest,
+            "peak_bytes": watch.peak,
+            "ms": ms,
+        }
+        rows.append(row)
+        say(
+            f"{case.axis:10} {case.attention:8} {case.path:10} N {case.modalities} T {case.steps:3} K {case.rank:2}"
+            f"  formula {row['formula']:>13,}  peak {watch.peak / 1e9:>12,.2f} GB  {ms or '-'} ms"
+        )
+    write_rows(out, rows, KEYS)
+    if options.plot:
+        _draw(rows, Path(options.plot))
+        say(f"drawn in {options.plot}")
+
+
+def _cases(options: Options, *, fused: bool) -> list[Case]:
+    base = Case("", "", "", options.base_modalities, options.base_steps, options.base_rank)
+    axes = {"modalities": options.modalities, "steps": options.steps, "rank": options.ranks}
+    paths = [("unary", "contracted"), ("low_rank", "contracted"), ("exact", "literal"), ("exact", "contracted")]
+    paths += [("unary", "fused"), ("low_rank", "fused"), ("exact", "fused")] if fused else []
+    return [
+        replace(base, axis=axis, attention=attention, path=path, **{axis: value})
+        for axis, values in axes.items()
+        for value in values
+        for attention, path in paths
+        if axis != "rank" or attention == "low_rank"
+    ]
+
+
+def _scores(case: Case, options: Options, device: torch.device | str) -> tuple[list[Tensor], list[Tensor]]:
+    """The scores of all words and videos, and the tensors that have a gradient."""
+    n, t, shape = case.modalities, case.steps, (options.videos, options.words, options.size)
+
+    def normal(*size: int) -> Tensor:
+        return torch.randn(size, device=device).requires_grad_()
+
+    queries = [normal(*shape) for _ in range(n)]
+    keys = [normal(shape[0], t, shape[2]) for _ in range(n)]
+    backend = "reference" if case.path == "literal" else case.path
+    if case.attention == "unary":
+        channels = [normal(options.size) for _ in range(n)]
+        scores = [ops.unary_scores(q, k, c, backend=backend) for q, k, c in zip(queries, keys, channels, strict=True)]
+        return scores, [*queries, *keys, *channels]
+    if case.attention == "low_rank":
+        factors, channels = [normal(case.rank, t) for _ in range(n)], [normal(options.size) for _ in range(n)]
+        scores = ops.low_rank_scores(queries, keys, factors, channels, backend=backend)
+        return scores, [*queries, *keys, *factors, *channels]
+    weights = [normal(*[t] * (n - 1)) for _ in range(n)]
+    return ops.exact_scores(queries, keys, weights, backend=backend), [*queries, *keys, *weights]
+
+
+def _step(case: Case, options: Options, device: torch.device | str) -> None:
+    scores, tensors = _scores(case, options, device)
+    torch.autograd.grad(scores, tensors, [torch.ones_like(s) for s in scores])
+
+
+def _count(case: Case, options: Options, device: torch.device) -> AllocationWatch:
+    """On the meta device, which computes nothing, where that is possible."""
+    with ops.workspace(UNLIMITED), AllocationWatch() as watch:
+        _step(case, options, device if case.path == "fused" else "meta")
+    return watch
+
+
+def _time(case: Case, options: Options, device: torch.device, peak: int) -> str:
+    if peak > options.most:
+        return ""
+    return f"{1e3 * measure(lambda: _step(case, options, device), device, calls=5, warmup=1, at_most=3.0).median:.4g}"
+
+
+def _draw(rows: list[Row], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names = {
+        ("unary", "contracted"): "unary",
+        ("low_rank", "contracted"): "Low-Rank HOCA",
+        ("exact", "literal"): "HOCA, order-n tensor",
+        ("exact", "contracted"): "HOCA, contracted",
+        ("unary", "fused"): "unary, fused",
+        ("low_rank", "fused"): "Low-Rank HOCA, fused",
+        ("exact", "fused"): "HOCA, fused",
+    }
+    axes = list(dict.fromkeys(row["axis"] for row in rows))
+    figure, plots = pyplot.subplots(1, len(axes), figsize=(4.2 * len(axes), 3.6), layout="constrained", sharey=True)
+    for plot, axis in zip(plots, axes, strict=True):
+        for number, ((attention, way), name) in enumerate(names.items()):
+            chosen = [r for r in rows if (r["axis"], r["attention"], r["path"]) == (axis, attention, way)]
+            if not chosen:
+                continue
+            x = [int(row[axis]) for row in chosen]
+            colour = f"C{number}"
+            plot.plot(x, [row["peak_bytes"] / 1e9 for row in chosen], marker="o", label=name, color=colour)
+            if way == "literal" or (way == "contracted" and attention != "exact"):  # the paper's own order of work
+                words = int(chosen[0]["videos"]) * int(chosen[0]["words"])
+                gigabytes = [4 * words * row["formula"] / 1e9 for row in chosen]
+                plot.plot(x, gigabytes, linestyle=":", color=colour)
+        plot.set(xlabel={"modalities": "modalities", "steps": "steps of each", "rank": "rank"}[axis], yscale="log")
+        plot.set_xticks(sorted({int(row[axis]) for row in rows if row["axis"] == axis}))
+    plots[0].set_ylabel("GB, forward and backward\n(dotted: the paper's formula)")
+    plots[0].legend(fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
