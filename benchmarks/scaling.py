@@ -90,7 +90,7 @@ def plain(filter: str, side: int) -> Callable[[Any], np.ndarray]:
     from av.video.reformatter import Interpolation
 
     converter = Converter((side, side), filter)
-    converter.flags = Interpolation[filter.upper()]
+    converter.flags = converter.limited_range_flags = Interpolation[filter.upper()]
     return converter
 
 
