@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from hoca.data import FolderDataset, Vocabulary
@@ -54,7 +56,7 @@ def build_model(
             raise UserError("start already has word vectors: leave vectors and category_vectors out of the recipe")
         return beginning.model(recipe, vocabulary)
     options = recipe.model_options()
-    words = load_vectors(recipe.vectors, vocabulary.tokens) if recipe.vectors else None
+    words = load_vectors(_vector_file(recipe.vectors), vocabulary.tokens) if recipe.vectors else None
     if words is not None:
         vectors, found = words
         # Some files have vectors so long that every gate of the LSTM is stuck from the start.
@@ -63,7 +65,7 @@ def build_model(
     names = dataset.categories
     if recipe.category_vectors and not names:
         raise UserError(f"category_vectors is given, but no video of {recipe.data} has a category: leave it out")
-    categories = category_vectors(names, recipe.category_vectors) if recipe.category_vectors else None
+    categories = category_vectors(names, _vector_file(recipe.category_vectors)) if recipe.category_vectors else None
     if categories is not None:
         options |= {"categories": names, "category_width": categories.shape[1]}
     model = create(recipe.model, dataset.widths, vocabulary, **options)
@@ -72,6 +74,13 @@ def build_model(
     if categories is not None:
         model.start.vectors.copy_(categories)
     return model
+
+
+def _vector_file(name: str) -> Path:
+    """The file of that name, or the asset, fetched on first need."""
+    from hoca import assets
+
+    return assets.path(name) if name in assets.TABLE and not Path(name).exists() else Path(name)
 
 
 def build_optimizer(recipe: Recipe, model: Captioner) -> torch.optim.Optimizer:

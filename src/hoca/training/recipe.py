@@ -38,7 +38,9 @@ class Recipe:
     minimum_count: int = _key(1, "words seen less often in the training captions are <unk>")
     vocabulary: str | None = _key(None, "a vocabulary.json to use in place of the words of the training captions")
     max_words: int = _key(30, "longer captions are cut")
-    vectors: str | None = _key(None, "word vectors: word2vec, GloVe or npz; their width replaces `embedding`")
+    vectors: str | None = _key(
+        None, "word vectors: a word2vec, GloVe or npz file, or an asset; their width replaces `embedding`"
+    )
     category_vectors: str | None = _key(None, "vectors that give the start state from the category's name")
 
     model: str = _key("l-hoca-ubt", "a name that `hoca models` lists")
