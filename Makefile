@@ -13,13 +13,14 @@ DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 
 # The demo's and the tests' models are so small that a second thread gains nothing, and where the cores are busy with
 # other work, waiting for it costs twenty times the time.
-demo test loadtest: export OMP_NUM_THREADS = 1
+demo-train test loadtest: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test format check bench docs picture screenshots ablation loadtest fuzz verify-metrics clean clean-demo
+.PHONY: help install demo demo-train test format check bench docs picture screenshots ablation loadtest fuzz verify-metrics clean clean-demo
 
 help:
-	@echo "make demo            train on the built-in dataset, caption unseen clips, show what was attended to"
+	@echo "make demo            caption two real clips with the shipped model, show what its words looked at"
+	@echo "make demo-train      train on the built-in dataset, caption unseen clips, show what was attended to"
 	@echo "make test            the checks and all tests"
 	@echo "make format          put the code into its one format"
 	@echo "make check           format, lint and types, without changing anything"
@@ -47,6 +48,13 @@ $(READY): pyproject.toml constraints.txt $(wildcard setup.py src/hoca/*/*.c)
 	@touch $@
 
 demo: $(READY)
+	@mkdir -p demo
+	@$(VENV)/bin/python benchmarks/demo_clips.py demo
+	$(HOCA) caption demo/bikes.mp4 demo/bunny.mp4
+	$(HOCA) explain demo/bikes.mp4 --out demo/report.html
+	@echo "What each word looked at: open demo/report.html. Your own: .venv/bin/hoca caption VIDEO... --report out.html"
+
+demo-train: $(READY)
 	@mkdir -p demo
 	$(HOCA) data prepare binding --out data/demo train=1200 validation=50 test=200
 	$(HOCA) data prepare binding --out data/demo-clips --videos seed=1 train=0 validation=0 test=5 silent=0
@@ -93,7 +101,7 @@ docs: picture
 	$(VENV)/bin/python benchmarks/readme_tables.py
 	$(VENV)/bin/python benchmarks/speed_pages.py
 
-picture: demo
+picture: demo-train
 	$(VENV)/bin/python benchmarks/readme_picture.py $(DEMO_CLIP) demo/attention.png docs/attention.png
 
 clean-demo:

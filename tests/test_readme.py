@@ -44,8 +44,8 @@ def sections() -> dict[str, list[tuple[str, str]]]:
 
 
 def demo_commands() -> list[str]:
-    """The recipe of `make demo` as a shell would see it."""
-    recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    """The recipe of `make demo-train` as a shell would see it."""
+    recipe = re.search(r"^demo-train:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     assert recipe is not None
     clip = re.search(r"^DEMO_CLIP := (.*)$", MAKEFILE, re.MULTILINE)
     assert clip is not None
@@ -93,7 +93,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture(scope="module")
 def demo(workshop: Workshop) -> dict[str, str]:
-    """Everything that `make demo` runs, once; command → what it printed."""
+    """Everything that `make demo-train` runs, once; command → what it printed."""
     return {command: workshop.run(command) for command in demo_commands()}
 
 
