@@ -76,12 +76,7 @@ def _rows(options: Options, name: str, precision: str, device: torch.device) -> 
 
     def search_plainly(model: Captioner, memory: Memory) -> Tensor:
         with inference(model):
-            beams = plain.begin(model, memory)
-            for said in range(limits.max_length + 1):
-                beams = plain.advance(model, memory, beams, said)
-                if bool(beams.finished()):
-                    break
-        return beams.words[:, 0]
+            return plain.run(model, memory).words[:, 0]
 
     def search_captured(model: Captioner, memory: Memory) -> Tensor:
         words = beam_search(model, memory, limits, width=options.beam).words[:, 0]

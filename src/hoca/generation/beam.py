@@ -60,6 +60,15 @@ class BeamSearch:
             said=torch.zeros((), dtype=torch.long, device=device),
         )
 
+    def run(self, model: Captioner, memory: Memory, *, look_every: int = 1) -> Beams:
+        """All words, with a look after every so many whether all sentences are finished."""
+        beams = self.begin(model, memory)
+        for said in range(self.limits.max_length + 1):
+            beams = self.advance(model, memory, beams, said)
+            if (said + 1) % look_every == 0 and bool(beams.finished()):
+                break
+        return beams
+
     def advance(self, model: Captioner, memory: Memory, beams: Beams, said: int) -> Beams:
         """All beginnings of `said` words, with one word more; once all are finished, unchanged."""
         vocabulary, size = model.vocabulary, len(model.vocabulary)
@@ -106,9 +115,5 @@ def beam_search(
 
             beams = search_captured(search, model, memory)
         else:
-            beams = search.begin(model, memory)
-            for said in range(search.limits.max_length + 1):
-                beams = search.advance(model, memory, beams, said)
-                if bool(beams.finished()):
-                    break
+            beams = search.run(model, memory)
     return Hypotheses(beams.words[:, :, : int(beams.said) + 1], beams.total, beams.score)

@@ -1,7 +1,8 @@
 """Beam search as captured CUDA graphs: several words a launch, and one look at the device between launches.
 
 Graphs belong to a model and are kept as long as it is: for each shape of the videos' memory and each search, the
-tensors that the graphs read and write, and one graph for every few words. All share one pool of memory.
+tensors that the graphs read and write, and one graph for every few words. All share one pool of memory. What comes for
+the first time is searched without graphs: capturing pays only for what comes again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hoca.models import Captioner, Memory
 WORDS = 6  # said between two looks at whether all sentences are finished
 SEARCHES = 8  # of different shapes that are kept per model
 
-_searches: WeakKeyDictionary[Captioner, OrderedDict[Hashable, CapturedSearch]] = WeakKeyDictionary()
+_searches: WeakKeyDictionary[Captioner, OrderedDict[Hashable, CapturedSearch | None]] = WeakKeyDictionary()
 
 
 @dataclass
@@ -67,11 +68,16 @@ def search_captured(search: BeamSearch, model: Captioner, memory: Memory) -> Bea
     if key not in kept:
         if len(kept) == SEARCHES:
             kept.popitem(last=False)
-        pool = next(iter(kept.values())).pool if kept else torch.cuda.graph_pool_handle()
-        beams = Beams(**{name: x.clone() for name, x in search.begin(model, memory).tensors().items()})
-        kept[key] = CapturedSearch(search, _copy(memory), beams, pool)
+        kept[key] = None
+        return search.run(model, memory, look_every=WORDS)
     kept.move_to_end(key)
-    return kept[key].run(model, memory)
+    captured = kept[key]
+    if captured is None:
+        pool = next((other.pool for other in kept.values() if other is not None), None)
+        beams = Beams(**{name: x.clone() for name, x in search.begin(model, memory).tensors().items()})
+        captured = CapturedSearch(search, _copy(memory), beams, pool or torch.cuda.graph_pool_handle())
+        kept[key] = captured
+    return captured.run(model, memory)
 
 
 def _key(search: BeamSearch, model: Captioner, memory: Memory) -> Hashable:

@@ -6,9 +6,10 @@ the words' scores, which cost most, are not computed for padding. The loss and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from math import prod
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -39,12 +40,27 @@ class Shape:
         }
 
 
+class Features(dict[str, Tensor]):
+    """Those of a batch, [B, T_m, D_m]: the largest of a step's inputs, shared by all shapes that agree in them."""
+
+
 class Inputs:
     """The tensors that a step of one shape reads, always at the same addresses."""
 
-    def __init__(self, shape: Shape, widths: Mapping[str, int], device: torch.device) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        widths: Mapping[str, int],
+        device: torch.device,
+        shared: WeakValueDictionary[Hashable, Features] | None = None,
+    ) -> None:
         self.shape = shape
-        self.features = {m: torch.zeros(shape.videos, t, widths[m], device=device) for m, t in shape.steps}
+        shared = WeakValueDictionary() if shared is None else shared
+        found = shared.get((shape.videos, shape.steps))
+        if found is None:
+            found = Features({m: torch.zeros(shape.videos, t, widths[m], device=device) for m, t in shape.steps})
+            shared[shape.videos, shape.steps] = found
+        self.features = found
         sizes = {name: prod(part) for name, part in shape.parts().items()}
         self._numbers = torch.zeros(sum(sizes.values()), dtype=torch.long, device=device)
         pieces = self._numbers.split(list(sizes.values()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 from hoca.data import Batch
 from hoca.errors import UserError
 from hoca.training.distributed import FlatGradients, Processes
-from hoca.training.layout import Inputs, Shape, lay_out
+from hoca.training.layout import Features, Inputs, Shape, lay_out
 from hoca.training.objective import caption_loss
 from hoca.training.recipe import Recipe
 from hoca.training.reward import RewardObjective
@@ -73,6 +75,7 @@ class StaticStep:
         self.recipe, self.state, self.pad = recipe, state, pad
         self.videos = -(-recipe.batch // state.here.world)
         self._inputs: OrderedDict[Shape, Inputs] = OrderedDict()
+        self._features: WeakValueDictionary[Hashable, Features] = WeakValueDictionary()
         _begin_optimizer(state.optimizer)
         self._gradients = FlatGradients(list(state.model.parameters())) if state.here.joined else None
 
@@ -87,7 +90,7 @@ class StaticStep:
         if shape not in self._inputs:
             if len(self._inputs) == self.SHAPES:
                 self._forget(self._inputs.popitem(last=False)[0])
-            self._inputs[shape] = Inputs(shape, config.modalities, self.state.here.device)
+            self._inputs[shape] = Inputs(shape, config.modalities, self.state.here.device, self._features)
         self._inputs.move_to_end(shape)
         self._inputs[shape].fill(batch, numbers)
         set_rate(self.state.optimizer, rate)
