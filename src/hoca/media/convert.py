@@ -13,14 +13,19 @@ class Converter:
     libswscale converts and scales in one step. By default it halves the chroma's width and rounds down; with these
     flags the result is that of converting to RGB first and scaling then, in less than half the time
     (results/scaling.csv). Both filters widen with the scale, so that shrinking does not alias.
+
+    `common` is for frames that are not scaled: the colours that programs built on FFmpeg give by default, which
+    networks and stored features have seen. Full-range frames, such as JPEG's, are converted exactly there too, as
+    image libraries do.
     """
 
     def __init__(self, size: tuple[int, int] | None = None, filter: str = "bicubic") -> None:
         from av.video.reformatter import Interpolation, VideoReformatter
 
         self.scaler = VideoReformatter()  # one for all frames: a new one each time costs more than the decoding
-        kernel = {"bicubic": Interpolation.BICUBIC, "area": Interpolation.AREA}[filter]
+        kernel = {"bicubic": Interpolation.BICUBIC}.get(filter, Interpolation.AREA)
         self.flags = kernel | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT | Interpolation.FULL_CHR_H_INP
+        self.limited_range_flags = Interpolation.BICUBIC if filter == "common" else self.flags
         self.size = size
 
     def __call__(self, frame: Any) -> np.ndarray:
@@ -42,7 +47,7 @@ class Converter:
             "height": height,
             "width": width,
             "format": format,
-            "interpolation": self.flags,
+            "interpolation": self.flags if _full_range(frame) else self.limited_range_flags,
             "threads": 1,
         }
         try:
@@ -52,6 +57,10 @@ class Converter:
             usual = Colorspace.ITU601
             scaled = self.scaler.reformat(frame, **wanted, src_colorspace=usual, dst_colorspace=usual)
         return scaled.to_ndarray()
+
+
+def _full_range(frame: Any) -> bool:
+    return frame.color_range == 2 or frame.format.name.startswith("yuvj")  # FFmpeg's number of the JPEG range
 
 
 class Turn:

@@ -52,7 +52,7 @@ class Pictures:
 
     pick: Callable[[int], Sequence[int]] | AtTimes  # the number n of frames → numbers of those wanted, in any order
     size: tuple[int, int] | None = None  # (height, width) to scale to; None: as they are
-    filter: Literal["bicubic", "area"] = "bicubic"
+    filter: Literal["bicubic", "area", "common"] = "bicubic"  # common: usual colours, for frames as they are
     transform: Callable[[np.ndarray], np.ndarray] | None = None  # applied to each picked RGB frame
 
 

@@ -48,7 +48,7 @@ class Videos(Backbone):
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
     def pictures(self, how: Settings) -> Pictures | None:
-        return Pictures(Snippets(how["steps"], self.frames), filter="area", transform=Bicubic(self.side))
+        return Pictures(Snippets(how["steps"], self.frames), filter="common", transform=Bicubic(self.side))
 
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture")

@@ -82,7 +82,7 @@ class Images(Backbone):
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
     def pictures(self, how: Settings) -> Pictures | None:
-        return Pictures(Spread(how["steps"]), filter="area", transform=Bicubic(self.side))
+        return Pictures(Spread(how["steps"]), filter="common", transform=Bicubic(self.side))
 
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture")
