@@ -1,0 +1,94 @@
+"""Times of the fused kernels for tiles other than those they use: what the tables in docs/kernels.md come from.
+
+    python benchmarks/tune_attention.py forward 3 words=2,4 lanes=8,16 warps=4,8
+    python benchmarks/tune_attention.py backward 2 lanes=4,8 warps=1,2 --words-per-video 300
+
+Needs a GPU. One line per combination: microseconds of a replayed CUDA graph, tanh a second, share of the limit of the
+special-function units. The kernels are compiled anew for each, a few seconds apiece.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from hoca.bench.attention import Group, Options
+from hoca.bench.special_functions import special_functions_per_second
+from hoca.ops.fused import group as fused
+
+GRAPH = 3  # calls in a graph
+
+
+def main() -> None:
+    options, tiles = parse_options()
+    device = torch.device("cuda")
+    limit = special_functions_per_second(device)
+    print(f"limit {limit:.3e} a second")
+    sizes = Options(modalities=options.modalities, words=options.words_per_video)
+    group = Group.random(
+        sizes, "unary" if options.modalities == 1 else "low_rank", torch.bfloat16, device
+    )  # fmt: skip
+    tanh = options.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
+    name = f"_{options.direction}_tile"
+    used = getattr(fused, name)
+    for values in itertools.product(*tiles.values()):
+        change = dict(zip(tiles, values, strict=True))
+        setattr(fused, name, lambda arguments, change=change: replace(used(arguments), **change))
+        try:
+            microseconds = time_graph(work(group, options.direction))
+        except Exception as error:  # a tile that does not fit is a result too
+            print(change, f"fails: {type(error).__name__}")
+            continue
+        rate = tanh / microseconds * 1e6
+        print(change, f"{microseconds:.1f} us  {rate:.3e} tanh/s  {rate / limit:.0%} of the limit", flush=True)
+
+
+def parse_options() -> tuple[argparse.Namespace, dict[str, list[int]]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("direction", choices=["forward", "backward"])
+    parser.add_argument("modalities", type=int)
+    parser.add_argument("tiles", nargs="*", metavar="NAME=VALUES", help="words, lanes, warps, rows or tiles")
+    parser.add_argument("--words-per-video", type=int, default=30)
+    options = parser.parse_intermixed_args()
+    tiles = dict(item.split("=") for item in options.tiles)
+    return options, {name: [int(value) for value in values.split(",")] for name, values in tiles.items()}
+
+
+def work(group: Group, direction: str) -> Callable[[], object]:
+    def forward() -> object:
+        with torch.no_grad():
+            return group.scores("fused")
+
+    def both() -> object:
+        scores = group.scores("fused")
+        return torch.autograd.grad(scores, group.tensors, [torch.ones_like(s) for s in scores])
+
+    return forward if direction == "forward" else both
+
+
+def time_graph(call: Callable[[], object]) -> float:
+    """Microseconds; of the backward direction the forward pass is part."""
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        for _ in range(GRAPH):
+            call()
+    times = []
+    for _ in range(7):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        graph.replay()
+        last.record()
+        last.synchronize()
+        times.append(1e3 * first.elapsed_time(last) / GRAPH)
+    return statistics.median(times)
+
+
+if __name__ == "__main__":
+    main()
