@@ -78,6 +78,7 @@ UPPER_LAYERS = {  # package → what nothing in it may import, not even within a
     "features": ("ops", "models", "generation", "training", "data", "explain", "captioning", "cli"),
     "data": ("ops", "models", "generation", "training", "explain", "captioning", "cli"),
     "generation": ("training", "features", "media", "explain", "captioning", "cli"),
+    "explain": ("web", "cli"),
 }
 
 

@@ -19,6 +19,7 @@ from hoca.errors import UserError
 from hoca.progress import say
 
 MEGABYTE = 10**6
+UPLOADS = "uploads"
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ def running(settings: Settings) -> Iterator[str]:
     are relative, and no path of this machine leaves it.
     """
     models = [_absolute(model) for model in settings.models]
-    port = settings.port or _free_port(settings.host)
+    port = _port(settings.host, settings.port)
     with tempfile.TemporaryDirectory(prefix="hoca-", ignore_cleanup_errors=True) as folder, _inside(Path(folder)):
-        gradio = _gradio("uploads")
+        gradio = _gradio()
         from starlette.middleware import Middleware
 
         from hoca.web.examples import examples
@@ -75,43 +76,42 @@ def running(settings: Settings) -> Iterator[str]:
         from hoca.web.service import Service
         from hoca.web.uploads import Guard, Uploads
 
-        with Service(models, settings.limits()) as service, Uploads(Path(folder) / "uploads", settings.keep) as uploads:
+        with Service(models, settings.limits()) as service, Uploads(Path(folder) / UPLOADS, settings.keep) as uploads:
             page = build(service, uploads, examples(Path("examples")))
             page.queue(max_size=settings.waiting)
-            try:
-                page.launch(
-                    server_name=settings.host,
-                    server_port=port,
-                    max_file_size=settings.megabytes * MEGABYTE,
-                    app_kwargs={"middleware": [Middleware(Guard, uploads=uploads)]},
-                    theme=_theme(gradio),
-                    css=(files("hoca.web") / "template" / "page.css").read_text(encoding="utf-8"),
-                    head=f"<script>{(files('hoca.web') / 'template' / 'page.js').read_text(encoding='utf-8')}</script>",
-                    share=False,
-                    show_error=False,
-                    quiet=True,
-                    prevent_thread_lock=True,
-                    ssr_mode=False,
-                    footer_links=[],
-                    run_history=False,
-                    enable_monitoring=False,
-                )
-            except OSError as error:
-                raise UserError(f"cannot listen on {settings.host}:{port} ({error}): give another --port") from None
+            page.launch(
+                server_name=settings.host,
+                server_port=port,
+                max_file_size=settings.megabytes * MEGABYTE,
+                app_kwargs={"middleware": [Middleware(Guard, uploads=uploads)]},
+                theme=_theme(gradio),
+                css=_template("page.css"),
+                head=f"<script>{_template('page.js')}</script>",
+                share=False,
+                show_error=False,  # what is no message of ours may name a folder
+                quiet=True,
+                prevent_thread_lock=True,
+                ssr_mode=False,
+                footer_links=[],
+                run_history=False,
+                enable_monitoring=False,
+            )
             try:
                 yield f"http://{settings.host}:{port}"
             finally:
                 page.close(verbose=False)
 
 
-def _gradio(folder: str) -> Any:
-    """Gradio, told before its import to send nothing anywhere and where uploads go."""
-    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "GRADIO_TEMP_DIR": folder}
+def _gradio() -> Any:
     try:
         import gradio
     except ImportError:
         raise UserError("`hoca serve` needs Gradio: pip install 'hoca[web]'") from None
     return gradio
+
+
+def _template(name: str) -> str:
+    return (files("hoca.web") / "template" / name).read_text(encoding="utf-8")
 
 
 def _theme(gradio: Any) -> Any:
@@ -128,17 +128,29 @@ def _absolute(model: Path | str) -> Path | str:
     return Path(model).resolve() if Path(model).exists() else model
 
 
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+def _port(host: str, port: int) -> int:
+    """The port if it can be listened on, any free one for 0: told before models are loaded."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            reason = error.strerror or error
+            raise UserError(f"cannot listen on {host}:{port} ({reason}): give another --port or --host") from None
         return int(probe.getsockname()[1])
 
 
 @contextmanager
 def _inside(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
+    """Work in this folder, and have Gradio put uploads there and send nothing anywhere."""
+    told = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "GRADIO_TEMP_DIR": UPLOADS}
+    before, place = dict(os.environ), Path.cwd()
+    os.environ.update(told)
     os.chdir(folder)
     try:
         yield
     finally:
-        os.chdir(before)
+        os.chdir(place)
+        for name in told:
+            os.environ.pop(name)
+        os.environ.update({name: before[name] for name in told if name in before})
