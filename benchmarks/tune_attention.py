@@ -1,4 +1,4 @@
-"""Times of the fused kernels for tiles other than those they use: what the tables in docs/kernels.md come from.
+"""Times of the fused kernels for tiles other than those they use.
 
     python benchmarks/tune_attention.py forward 3 words=2,4 lanes=8,16 warps=4,8
     python benchmarks/tune_attention.py backward 2 lanes=4,8 warps=1,2 --words-per-video 300
@@ -64,19 +64,19 @@ def work(group: Group, direction: str) -> Callable[[], object]:
         with torch.no_grad():
             return group.scores("fused")
 
-    def both() -> object:
-        scores = group.scores("fused")
-        return torch.autograd.grad(scores, group.tensors, [torch.ones_like(s) for s in scores])
-
-    return forward if direction == "forward" else both
+    if direction == "forward":
+        return forward
+    scores = group.scores("fused")
+    gradients = [torch.randn_like(s) for s in scores]
+    return lambda: torch.autograd.grad(scores, group.tensors, gradients, retain_graph=True)
 
 
 def time_graph(call: Callable[[], object]) -> float:
-    """Microseconds; of the backward direction the forward pass is part."""
+    """Microseconds of one call."""
     call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
         for _ in range(GRAPH):
             call()
     times = []
@@ -91,4 +91,6 @@ def time_graph(call: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    # A graph is not captured from the default stream, and a backward pass runs on the stream of its forward pass.
+    with torch.cuda.stream(torch.cuda.Stream()):
+        main()
