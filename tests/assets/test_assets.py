@@ -117,3 +117,12 @@ def test_pip_configuration_is_read_in_pips_order(tmp_path: Path, monkeypatch: py
     file.write_text("no section = 1\n")
     with pytest.raises(UserError, match=r"pip\.conf"):
         registry.sources()
+
+
+@pytest.mark.parametrize(("name", "seconds", "sound"), [("demo-bunny", 5, True), ("demo-bikes", 10, False)])
+def test_the_demo_has_two_real_clips(name: str, seconds: int, sound: bool) -> None:
+    from hoca import media
+
+    clip = media.decode(media.Request(assets.path(name), {"first": media.Pictures(media.First(1))}, rate=16000))
+    assert round(clip.duration) == seconds
+    assert (clip.waveform is not None) == sound
