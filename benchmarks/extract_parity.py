@@ -2,9 +2,10 @@
 
     hoca extract ../shared/data/msrvtt/clips --out store && python benchmarks/extract_parity.py store
 
-reads a feature store of the MSR-VTT clips; without one (`--clips 10`) it extracts that many clips itself. The pictures
-in images/samples are extracted in any case. Needs the research data (HOCA_DATA, or ../shared/data). Writes
-results/extract-parity.csv: cosine per step, least and median, the worst clips by name with what is known about them.
+reads a feature store of the MSR-VTT clips, or several whose modalities are put together (a later one wins); without
+one (`--clips 10`) it extracts that many clips itself. The pictures in images/samples are extracted in any case. Needs
+the research data (HOCA_DATA, or ../shared/data). Writes results/extract-parity.csv: cosine per step, least and median,
+and the worst clips by name with what is known about them.
 """
 
 from __future__ import annotations
@@ -64,15 +65,23 @@ def expected_pictures() -> dict[str, np.ndarray]:
     return {file.stem: restored(arrays["q"][slice(*rows[file.stem])], arrays["scale"]) for file in files}
 
 
-def clips_of(store: Path | None, count: int, device: str, precision: str) -> Iterator[tuple[str, Features]]:
-    if store is not None:
-        yield from ((id, features.FeatureStore(store)[id]) for id in features.FeatureStore(store))
-        return
+def stored(folders: list[Path]) -> dict[str, Features]:
+    """What the stores hold; a modality that was asked for and is absent has no steps."""
+    made: dict[str, Features] = {}
+    for store in map(features.FeatureStore, folders):
+        for id in store:
+            absent = {name: np.zeros((0, 1)) for name in store.header(id).absent}
+            made[id] = made.get(id, {}) | absent | store[id]
+    return made
+
+
+def extracted(count: int, device: str, precision: str) -> Iterator[tuple[str, Features]]:
     files = sorted((DATA / "msrvtt" / "clips").glob("*.mp4"))
     chosen = files[:: max(1, len(files) // max(1, count))][:count]
     with features.Extractor(features.specify(), device=device, precision=precision) as extractor:
         for file in track(chosen, total=len(chosen), what="clips"):
-            yield file.stem, extractor.extract(file).features
+            found = extractor.extract(file)
+            yield file.stem, {name: np.zeros((0, 1)) for name in found.absent} | found.features
 
 
 def pictures(device: str, precision: str) -> Iterator[tuple[str, np.ndarray]]:
@@ -94,12 +103,9 @@ def compare(made: dict[str, Features], facts: dict[str, dict[str, str]]) -> Iter
     """A row for each modality, and one for each of its worst clips."""
     expected = expected_clips()
     for name in ("image", "motion", "audio"):
-        both = {
-            id: (values[name], expected[id][name])
-            for id, values in made.items()
-            if name in values and name in expected[id]
-        }
-        alone = sorted(id for id, values in made.items() if (name in values) != (name in expected[id]))
+        asked = {id: values[name] for id, values in made.items() if name in values}
+        both = {id: (one, expected[id][name]) for id, one in asked.items() if len(one) and name in expected[id]}
+        alone = sorted(id for id, one in asked.items() if bool(len(one)) != (name in expected[id]))
         longer = sorted(id for id, (one, other) in both.items() if len(one) != len(other))
         if not both:
             continue
@@ -131,7 +137,7 @@ def _shifted(one: np.ndarray, other: np.ndarray, by: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("store", nargs="?", type=Path)
+    parser.add_argument("stores", nargs="*", type=Path)
     parser.add_argument("--clips", type=int, default=10, help="how many to extract where no store is given")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
@@ -140,7 +146,7 @@ def main() -> None:
     with open(DATA / "msrvtt" / "clips.csv", encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
     key = next(iter(table[0]))
-    made = dict(clips_of(chosen.store, chosen.clips, chosen.device, chosen.precision))
+    made = stored(chosen.stores) or dict(extracted(chosen.clips, chosen.device, chosen.precision))
     rows = list(compare(made, {line[key]: line for line in table}))
     wanted = expected_pictures()
     each = {id: cosines(values, wanted[id]) for id, values in pictures(chosen.device, chosen.precision)}
