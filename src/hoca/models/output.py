@@ -48,7 +48,7 @@ class Output(nn.Module):
 
 
 def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
-    """x W' + b. On a GPU W gets rows of zeros up to an aligned number: tensor cores are several times slower without."""
+    """x W' + b. On a GPU W gets rows of zeros up to an aligned number: unaligned, tensor cores are far slower."""
     words = weight.shape[0]
     more = -words % alignment if x.is_cuda else 0
     if not more:
