@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
 HOCA := $(VENV)/bin/python -m hoca
 PYTEST := $(VENV)/bin/python -m pytest -q
@@ -33,7 +34,7 @@ help:
 	@echo "make loadtest        200 captions through the page's API, 16 clients at a time -> results/serve.csv"
 	@echo "make clean           remove .venv, the demo and all caches"
 
-install: $(READY)
+install: $(TOOLS)
 
 # torch goes first and alone, so that an index with a CPU build of the pinned version decides which build it is.
 # setuptools is pinned too, hence no isolated build with whatever version is newest.
@@ -44,6 +45,12 @@ $(READY): pyproject.toml constraints.txt $(wildcard setup.py src/hoca/*/*.c)
 		{ echo "$(PYTHON) cannot make a virtual environment: install its venv module, then run make again"; exit 2; }
 	@echo "installing into $(VENV): torch $(shell sed -n 's/^torch==//p' constraints.txt), then the rest"
 	@$(PIP) setuptools torch
+	@$(PIP) --no-build-isolation -e .
+	@touch $@
+
+# What tests and benchmarks need besides: all extras.
+$(TOOLS): $(READY)
+	@echo "installing what tests and benchmarks need"
 	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,hf,cluster,web,gpu]'
 	@touch $@
 
@@ -69,31 +76,31 @@ demo-train: $(READY)
 test: check
 	$(PYTEST)
 
-format: $(READY)
+format: $(TOOLS)
 	$(VENV)/bin/ruff format $(SOURCES)
 	$(VENV)/bin/ruff check --fix $(SOURCES)
 
-check: $(READY)
+check: $(TOOLS)
 	$(VENV)/bin/ruff format --check $(SOURCES)
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/mypy
 
-bench: $(READY)
+bench: $(TOOLS)
 	$(VENV)/bin/python benchmarks/attention_memory.py
 
-ablation: $(READY)
+ablation: $(TOOLS)
 	$(VENV)/bin/python benchmarks/ablation.py
 
-screenshots: $(READY)
+screenshots: $(TOOLS)
 	$(VENV)/bin/python benchmarks/screenshots.py
 
-loadtest: $(READY)
+loadtest: $(TOOLS)
 	$(VENV)/bin/python benchmarks/loadtest.py
 
-fuzz: $(READY)
+fuzz: $(TOOLS)
 	$(VENV)/bin/python benchmarks/fuzz.py
 
-verify-metrics: $(READY)
+verify-metrics: $(TOOLS)
 	@$(PIP) --no-build-isolation -e '.[verify]'
 	$(VENV)/bin/python benchmarks/verify_metrics.py
 
