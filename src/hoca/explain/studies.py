@@ -15,11 +15,12 @@ COSTS = {  # column → axis label, and how many of its units make one of the la
     "ms": ("milliseconds", 1.0),
     "seconds": ("seconds", 1.0),
     "peak_bytes": ("peak memory, GiB", float(2**30)),
+    "peak_gb": ("peak memory, GB", 1.0),
 }
 # What tells two rows of a measurement apart; conditions and results are other columns.
 SUBJECTS = (
-    *("model", "form", "attention", "case", "path", "backend", "implementation", "pass", "step", "chunks"),
-    *("modalities", "batch", "words", "steps", "size", "rank", "precision", "dtype"),
+    *("model", "form", "attention", "sampling", "modality", "part", "path", "backend", "chunks"),
+    *("modalities", "batch", "words", "steps", "size", "rank", "beam", "precision", "dtype"),
 )
 
 
