@@ -152,7 +152,8 @@ def _forward_tile(group: _Arguments) -> Tile:
     if not group.rank:
         return Tile(tiles=1, rows=16, lanes=32, words=8, warps=8)
     rows = _rows(group)
-    return Tile(cdiv(max(group.steps), rows), rows, lanes=8, words=2, warps=4)
+    tiles = cdiv(max(group.steps), rows)
+    return Tile(tiles, rows, lanes=8, words=2, warps=4 if len(group.keys) * tiles * rows <= 256 else 8)
 
 
 def _backward_tile(group: _Arguments) -> Tile:
@@ -160,7 +161,9 @@ def _backward_tile(group: _Arguments) -> Tile:
     tiles = cdiv(max(group.steps), rows)
     if len(group.keys) == 1:
         return Tile(tiles, rows, lanes=8, words=1, warps=2)
-    return Tile(tiles, rows, lanes=4, words=1, warps=1)
+    # A warp holds keys, X, gradients of keys and of each rank's factors: above this they leave its registers.
+    held = len(group.keys) * tiles * rows * (3 + group.rank)
+    return Tile(tiles, rows, lanes=4, words=1, warps=1 if held <= 1024 else 4)
 
 
 def _rows(group: _Arguments) -> int:
