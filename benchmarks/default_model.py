@@ -2,7 +2,7 @@
 
     hoca data prepare default --source DATA --out data/default
     for stage in 1-pictures 2-videos 3-reward; do hoca train recipes/default-$stage.yaml; done
-    python benchmarks/default_model.py ship runs/default-3
+    python benchmarks/default_model.py ship runs/default-3 --modalities image audio
     python benchmarks/default_model.py score               -> results/default-model-shipped.csv, docs/model-card.md
 
     for fold in 0 1 2; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
@@ -18,9 +18,14 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiment import ROOT, SCORES, Row, Run, summary, write
+
+if TYPE_CHECKING:
+    from hoca.training import Checkpoint
 
 RESULTS, CARD = ROOT / "results", ROOT / "docs" / "model-card.md"
 RECIPE = ROOT / "recipes" / "default-compare.yaml"
@@ -40,15 +45,55 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def ship(run: Path) -> None:
-    """The run's best weights in half precision, with what is needed to caption and nothing of where it was trained."""
+def ship(run: Path, modalities: Sequence[str]) -> None:
+    """The run's best weights in half precision, with what is needed to caption and nothing of where it was trained.
+
+    `modalities` are those that the shipped model has: with the others left out it says the same as the whole model does
+    of videos that lack them.
+    """
     from hoca.training.checkpoint import SHIPPED, Checkpoint, locate, read_checkpoint, write_checkpoint
 
     found = read_checkpoint(locate(run))
+    if modalities:
+        found = keep(found, modalities)
     recipe = {key: found.facts["recipe"][key] for key in SEARCH}
     facts = {key: found.facts[key] for key in ("config", "vocabulary", "specification")} | {"recipe": recipe}
     write_checkpoint(SHIPPED, Checkpoint({key: value.half() for key, value in found.tensors.items()}, facts))
     print(f"{SHIPPED}: {SHIPPED.stat().st_size / 1e6:.1f} MB")
+
+
+def keep(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
+    """The model of a checkpoint without its other modalities and the groups that they belong to."""
+    import torch
+
+    from hoca.models import Config
+
+    config = Config.from_json(found.facts["config"])
+    kept = [m for m in config.modalities if m in modalities]
+    groups = [group for group in config.groups if set(group) <= set(kept)]
+    weights = {}
+    for key, value in found.part("model").items():
+        part, *rest = key.split(".")
+        if any(m in rest for m in config.modalities if m not in kept):
+            continue
+        if part == "attention" and rest[0] == "scorers":
+            group = config.groups[int(rest[1])]
+            if group not in groups:
+                continue
+            key = ".".join([part, "scorers", str(groups.index(group)), *rest[2:]])
+        elif part in ("attention", "merge"):
+            of_modality = config.groups_of(next(m for m in kept if m in rest))
+            slots = [place for place, group in enumerate(of_modality) if group in groups]
+            value = value.unflatten(0, (len(of_modality), -1))[slots].flatten(0, 1)
+        elif key == "output.narrow.weight":
+            hidden, *contexts = value.split([config.hidden, *[2 * config.hidden] * len(config.modalities)], dim=1)
+            value = torch.cat([hidden, *(x for m, x in zip(config.modalities, contexts, strict=True) if m in kept)], 1)
+        weights[f"model.{key}"] = value
+    smaller = config.to_json() | {"groups": groups}
+    for name in ("modalities", "max_steps"):
+        smaller[name] = {m: smaller[name][m] for m in kept}
+    specification = {m: found.facts["specification"][m] for m in kept}
+    return type(found)(weights, found.facts | {"config": smaller, "specification": specification})
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
@@ -106,12 +151,10 @@ def score(options: argparse.Namespace) -> None:
     from hoca.training.evaluation import caption_batches
 
     model, rows, said = load(), [], {}
+    whole = "+".join(model.config.modalities)
     for split, shown in (
         ("validation", "image"),
-        ("test", "image"),
-        ("test", "image+motion"),
-        ("test", "image+audio"),
-        ("test", "image+motion+audio"),
+        *(("test", shown) for shown in _subsets(list(model.config.modalities))),
     ):
         dataset = FolderDataset(Path(options.data) / "videos", modalities=shown.split("+"))
         captions = caption_batches(
@@ -131,15 +174,18 @@ def score(options: argparse.Namespace) -> None:
                 "words": round(sum(len(t.split()) for t in captions.values()) / len(captions), 1),
             }
         )
-    write(RESULTS / "default-model-shipped.csv", rows)
-    examples = dict(
-        sorted(said["test", "image+motion+audio"].items(), key=lambda pair: int(pair[0].removeprefix("video")))[
-            :EXAMPLES
-        ]
-    )
+    write(RESULTS / options.table, rows)
+    examples = dict(sorted(said["test", whole].items(), key=lambda pair: int(pair[0].removeprefix("video")))[:EXAMPLES])
     fill(
         CARD, {"scores": _markdown(rows), "examples": "\n".join(f"| {id} | {text} |" for id, text in examples.items())}
     )
+
+
+def _subsets(modalities: list[str]) -> list[str]:
+    """The first modality alone, with each of the others, and all: `image`, `image+audio`, …"""
+    first, *others = modalities
+    pairs = [f"{first}+{other}" for other in others]
+    return list(dict.fromkeys([first, *pairs, "+".join(modalities)]))
 
 
 def fill(page: Path, parts: dict[str, str]) -> None:
@@ -170,7 +216,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("ship", "score", "compare", "table"))
     parser.add_argument("run", nargs="?", type=Path, default=ROOT / "runs" / "default-3", help="ship: which run")
+    parser.add_argument("--modalities", nargs="*", default=[], help="ship: those to keep; all by default")
     parser.add_argument("--data", default=str(ROOT / "data" / "default"), help="folder of `hoca data prepare default`")
+    parser.add_argument("--table", default="default-model-shipped.csv", help="score: the file in results/")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-compare")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="processes that train at a time")
@@ -179,7 +227,7 @@ def main() -> None:
     parser.add_argument("--overrides", nargs="*", default=[], help="KEY=VALUE: keys of the recipe to change")
     options = parser.parse_args()
     if options.command == "ship":
-        ship(options.run)
+        ship(options.run, options.modalities)
     else:
         {"score": score, "compare": compare, "table": table}[options.command](options)
 
