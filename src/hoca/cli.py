@@ -293,6 +293,9 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     split: Annotated[str, typer.Option(help="Which videos to caption.")] = "test",
     data: Annotated[str | None, typer.Option(help="Another dataset folder than the recipe's.")] = None,
+    modalities: Annotated[
+        list[str] | None, typer.Option(help="Show the model these alone; give it once for each.")
+    ] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Power of the length to divide log p by.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -301,7 +304,9 @@ def evaluate(
     """Caption a split with a run's best checkpoint and score the sentences."""
     from hoca.training.report import evaluate as evaluate_run
 
-    scores = evaluate_run(run, split, data=data, beam=beam, length_penalty=length_penalty, device=device)
+    scores = evaluate_run(
+        run, split, data=data, modalities=modalities, beam=beam, length_penalty=length_penalty, device=device
+    )
     _print_scores(scores.corpus, as_json)
 
 
