@@ -1,0 +1,87 @@
+"""The model that comes with the package: small, whole, and ready without a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hoca
+from hoca import features
+from hoca.captioning import VideoCaptioner
+from hoca.data import Corpus, FolderDataset, Video, default, evaluation_batches, write_corpus
+from hoca.training.checkpoint import SHIPPED, read_checkpoint
+from hoca.training.distributed import Processes, choose_device
+from hoca.training.evaluation import caption_batches
+
+from .conftest import Command
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[VideoCaptioner]:
+    captioner = hoca.load()
+    yield captioner
+    captioner.close()
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clips of a made-up world, three seconds together: nothing to recognise, all modalities to go through."""
+    from hoca.data import binding
+
+    out = tmp_path_factory.mktemp("shipped") / "data"
+    options = binding.Options(train=0, validation=0, test=2, captions=1, seconds=1.5, fps=8, picture=64, silent=0)
+    return binding.prepare(out, options, videos=True) / "videos"
+
+
+def test_it_is_small_and_carries_nothing_of_where_it_was_trained() -> None:
+    assert SHIPPED.stat().st_size <= 30_000_000
+    assert set(read_checkpoint(SHIPPED).facts["recipe"]) == {"beam", "length_penalty", "max_length", "no_repeat"}
+
+
+def test_it_takes_the_features_that_hoca_extracts_by_default(model: VideoCaptioner) -> None:
+    assert model.specification.items() <= features.specify().items()
+    assert list(model.config.modalities) == ["image", "audio"]
+
+
+def test_its_name_is_default(model: VideoCaptioner) -> None:
+    assert hoca.load("default").vocabulary == model.vocabulary
+
+
+@pytest.mark.slow
+def test_it_captions_files_and_the_second_one_quickly(model: VideoCaptioner, clips: Path) -> None:
+    first, second = (model.caption(file) for file in sorted(clips.iterdir()))
+    assert len(first.words) >= 3
+    assert first.text == " ".join(first.words)
+    assert second.seconds["backbones"] < 0.1 * first.seconds["backbones"]
+
+
+@pytest.mark.slow
+def test_the_command_line_takes_a_folder_and_needs_no_model(hoca: Command, clips: Path) -> None:
+    result = hoca("caption", clips, "--beam", "1")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert [line.split(": ")[0] for line in lines] == [str(file) for file in sorted(clips.iterdir())]
+
+
+@pytest.mark.slow
+def test_it_names_what_is_in_real_clips(model: VideoCaptioner, shared_data: Path, tmp_path: Path) -> None:
+    """Sentences of set-aside clips that fit them better than those of their neighbours do."""
+    from hoca.data.msrvtt import clip_features, read
+    from hoca.features import FeatureStore
+    from hoca.metrics import evaluate
+
+    official, store, specification = read(shared_data), FeatureStore(tmp_path / "features"), features.specify()
+    for id, values, absent in clip_features(shared_data):
+        if default.set_aside(id, 0):
+            store.write(id, values, specification=specification, absent=absent, wait=False)
+    videos = tuple(Video(id, "test", official[id].captions) for id in store.ids())
+    write_corpus(Corpus("aside", videos), tmp_path)
+    batches = evaluation_batches(FolderDataset(tmp_path, modalities=list(model.config.modalities)), "test", 64)
+    said = caption_batches(model, batches, model.search, Processes(0, 1, choose_device("cpu")))
+    references = {video.id: list(video.captions) for video in videos}
+    shifted = dict(zip(said, [*list(said.values())[1:], said[videos[0].id]], strict=True))
+    right, wrong = (evaluate(references, each, metrics=("CIDEr",)).corpus["CIDEr"] for each in (said, shifted))
+    assert right > 0.25
+    assert right > 3 * wrong
