@@ -20,6 +20,7 @@ BLOCK = re.compile(r"```(sh|python|json)\n(.*?)```", re.DOTALL)
 SIZES = {  # what makes a command quick
     "data prepare binding": "train=8 validation=2 test=3 seconds=2",
     "train recipes/binding": "epochs=1 batch=8 hidden=8 attention=8 embedding=8",
+    "train recipes/finetune": "epochs=1 batch=1 captions=2",
     "train recipes/msvd": "epochs=1 batch=100 hidden=8 attention=8 embedding=8 minimum_count=100 max_words=5",
 }
 
@@ -134,16 +135,17 @@ def test_your_own_videos(workshop: Workshop, videos: Path) -> None:
     printed = workshop.follow(sections()["Your own videos"])
     plain, json_lines = (text.splitlines() for text in list(printed.values())[:2])
     assert len(plain) == len(json_lines) == 3
-    assert (workshop.folder / "attention.png").is_file()
+    assert all((workshop.folder / name).is_file() for name in ("report.html", "attention.png"))
 
 
 def test_your_own_data(workshop: Workshop, videos: Path) -> None:
     blocks = sections()["Your own data"]
     dataset = workshop.folder / "my-dataset"
     dataset.mkdir()
-    (dataset / "captions.jsonl").write_text("".join(text for language, text in blocks if language == "json"))
+    for captions in (dataset / "captions.jsonl", workshop.folder / "my-captions.jsonl"):
+        captions.write_text("".join(text for language, text in blocks if language == "json"))
     workshop.follow([(language, text) for language, text in blocks if "msvd" not in text])
-    assert (workshop.folder / "runs" / "mine" / "checkpoint").is_dir()
+    assert all((workshop.folder / "runs" / run / "checkpoint").is_dir() for run in ("finetune", "mine"))
 
 
 @pytest.mark.slow
