@@ -108,7 +108,7 @@ def test_a_checkpoint_to_go_on_from_captions_too(run: Path, data: Path) -> None:
 
 def test_a_model_of_foreign_features_takes_no_files(tiny_data: Path, tmp_path: Path, data: Path) -> None:
     foreign = train(tiny(tiny_data, tmp_path / "run", epochs=1))
-    with pytest.raises(UserError, match="cannot make .backbone test"):
+    with pytest.raises(UserError, match=r"cannot make .backbone test"):
         hoca.load(foreign).caption(clips(data, silent=False)[0])
 
 
