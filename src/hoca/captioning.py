@@ -18,6 +18,7 @@ from hoca.generation.step import inference
 from hoca.models import Attention, Captioner, Config
 from hoca.options import make
 from hoca.training.checkpoint import locate, read_checkpoint
+from hoca.training.distributed import choose_device
 from hoca.training.evaluation import Search
 from hoca.training.recipe import Recipe
 
@@ -98,8 +99,11 @@ class VideoCaptioner(Captioner):
         )
 
 
-def load(model: Path | str | None = None, device: str = "cpu") -> VideoCaptioner:
-    """A captioner, ready to caption: the one that hoca ships, a run folder's best checkpoint or a checkpoint file."""
+def load(model: Path | str | None = None, device: str = "auto") -> VideoCaptioner:
+    """A captioner, ready to caption: the one that hoca ships, a run folder's best checkpoint or a checkpoint file.
+
+    device: `auto` is the GPU if there is one.
+    """
     path = locate(model)
     checkpoint = read_checkpoint(path)
     facts = checkpoint.facts
@@ -118,7 +122,7 @@ def load(model: Path | str | None = None, device: str = "cpu") -> VideoCaptioner
         raise UserError(
             f"the weights in {path} do not fit its own configuration and vocabulary: it was edited or mixed up"
         ) from error
-    return captioner.to(device).eval()
+    return captioner.to(choose_device(device)).eval()
 
 
 def _of_words(attention: Attention | None, words: int) -> Attention:
