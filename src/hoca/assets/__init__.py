@@ -89,9 +89,7 @@ def verify(name: str) -> bool:
     files = brought_files(name) if name in BROUGHT else [cache.home() / "assets" / _row(name).file]
     if not files or not files[0].is_file():
         raise UserError(f"{name} is not here to be verified: run hoca assets pull {name}")
-    return all(
-        _hash_file(file).is_file() and _hash_file(file).read_text().strip() == sha256_of(file) for file in files
-    )
+    return all(_hash_file(file).is_file() and _hash_file(file).read_text().strip() == sha256_of(file) for file in files)
 
 
 def _row(name: str) -> Asset:
