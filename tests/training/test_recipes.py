@@ -16,17 +16,38 @@ MODALITIES = {  # what the recipe's header says its data has
     "binding": {"image": 128, "motion": 105, "audio": 80},
     "msvd": {"image": 512, "change": 512},
     "msrvtt": {"image": 1280, "motion": 1024, "audio": 1024},
+    "default": {"image": 1280, "motion": 1024, "audio": 1024},
 }
+TUTORIAL = "finetune"  # a test of its own follows it, videos and all
+STAGES = ("default-1-pictures", "default-2-videos", "default-3-reward")  # each begins from the one before
 SMALLER = ["epochs=1", "hidden=8", "attention=8", "embedding=8", "batch=8", "captions=0", "device=cpu", "beam=2"]
 
 
 @pytest.mark.filterwarnings("ignore:orders .* are dropped")
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if path.stem not in (TUTORIAL, *STAGES)], ids=lambda path: path.stem
+)
 def test_recipe_trains_and_is_evaluated(path: Path, tmp_path: Path) -> None:
+    check(path, tiny(path, tmp_path), tmp_path / "run")
+
+
+def test_the_stages_of_the_default_model_follow_one_another(tmp_path: Path) -> None:
+    begin: list[str] = ["vectors=null"]
+    for stage in STAGES:
+        path, run = next(path for path in RECIPES if path.stem == stage), tmp_path / stage
+        check(path, [*tiny(path, tmp_path), *begin, f"run={run}"], run)
+        begin = [f"start={run}"]
+
+
+def tiny(path: Path, folder: Path) -> list[str]:
+    """What makes a recipe small and gives it data of the kind that its header names."""
     widths = MODALITIES[path.stem.partition("-")[0]]
-    data = write_dataset(tmp_path / "data", widths, {"train": 8, "validation": 2, "test": 2})
-    recipe = read_recipe(path, [*SMALLER, f"data={data}", f"run={tmp_path / 'run'}"])
-    train(recipe)
-    assert len(rows(tmp_path / "run")) == 1
-    scores = evaluate(tmp_path / "run", device="cpu", metrics=("BLEU-4", "CIDEr"))
+    data = write_dataset(folder / "data", widths, {"train": 8, "validation": 2, "test": 2})
+    return [*SMALLER, f"data={data}", f"run={folder / 'run'}", "vocabulary=null"]
+
+
+def check(path: Path, changes: list[str], run: Path) -> None:
+    train(read_recipe(path, changes))
+    assert len(rows(run)) == 1
+    scores = evaluate(run, device="cpu", metrics=("BLEU-4", "CIDEr"))
     assert set(scores.per_video) == {"test-00", "test-01"}
