@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 import hoca
 from hoca import features
 from hoca.captioning import VideoCaptioner
 from hoca.data import Corpus, FolderDataset, Video, default, evaluation_batches, write_corpus
 from hoca.training.checkpoint import SHIPPED, read_checkpoint
-from hoca.training.distributed import Processes, choose_device
+from hoca.training.distributed import Processes
 from hoca.training.evaluation import caption_batches
 
 from .conftest import Command
@@ -79,7 +80,7 @@ def test_it_names_what_is_in_real_clips(model: VideoCaptioner, shared_data: Path
     videos = tuple(Video(id, "test", official[id].captions) for id in store.ids())
     write_corpus(Corpus("aside", videos), tmp_path)
     batches = evaluation_batches(FolderDataset(tmp_path, modalities=list(model.config.modalities)), "test", 64)
-    said = caption_batches(model, batches, model.search, Processes(0, 1, choose_device("cpu")))
+    said = caption_batches(model, batches, model.search, Processes(0, 1, torch.device("cpu")))
     references = {video.id: list(video.captions) for video in videos}
     shifted = dict(zip(said, [*list(said.values())[1:], said[videos[0].id]], strict=True))
     right, wrong = (evaluate(references, each, metrics=("CIDEr",)).corpus["CIDEr"] for each in (said, shifted))

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from hoca.data.vocabulary import Vocabulary
+from hoca.devices import choose_device
 from hoca.errors import UserError
 from hoca.generation.step import inference
 from hoca.models import Attention, Captioner, Config
 from hoca.options import make
 from hoca.training.checkpoint import locate, read_checkpoint
-from hoca.training.distributed import choose_device
 from hoca.training.evaluation import Search
 from hoca.training.recipe import Recipe
 

@@ -352,7 +352,7 @@ def bench(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Measure speed and memory; ratios are given only where the result was checked in the same command."""
-    from hoca.training.distributed import choose_device
+    from hoca.devices import choose_device
 
     module = import_module(f"hoca.bench.{what.value}")
     chosen = make(module.Options, (COMMAND_LINE, read_arguments(options or ())))

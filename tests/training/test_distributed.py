@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from hoca.devices import choose_device
 from hoca.errors import UserError
 from hoca.training import Checkpoints, read_checkpoint, train
-from hoca.training.distributed import choose_device
 
 from .tiny import column, finish, rows, start, tiny
 

@@ -48,12 +48,13 @@ class Extractor:
         found = self.backbones[name]
         if found.build is None:
             return None
-        from hoca.features.network import PRECISIONS, Network, device_of
+        from hoca.devices import choose_device
+        from hoca.features.network import PRECISIONS, Network
 
         if precision not in PRECISIONS:
             raise UserError(f"precision={precision!r} is unknown: choose among {', '.join(PRECISIONS)}")
         weights = weights_file(found, self.specification[name])
-        return Network.load(found, weights, device_of(device), precision)
+        return Network.load(found, weights, choose_device(device), precision)
 
     def request(self, path: Path | str) -> Request:
         """What to decode of a file."""

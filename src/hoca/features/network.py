@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from hoca.errors import UserError
 from hoca.features.backbones.kinds import Backbone
 
 Precision = Literal["auto", "float32", "bf16"]
@@ -80,19 +79,6 @@ class Network:
 
 
 _GPU_FRAMES = 4096  # that I3D takes at once: about 40 GB in bfloat16
-
-
-def device_of(name: str) -> torch.device:
-    """`auto`: a GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UserError(f"device={name!r} is unknown: choose auto, cpu or cuda") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device={name!r}, but this machine has no GPU that torch can use: choose cpu or auto")
-    return device
 
 
 def _dtype(backbone: Backbone, device: torch.device, precision: Precision) -> torch.dtype:

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from hoca.errors import UserError
+from hoca.devices import choose_device
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,3 @@ def processes(device: str) -> Iterator[Processes]:
         yield Processes(dist.get_rank(), world, place, joined=True)
     finally:
         dist.destroy_process_group()
-
-
-def choose_device(name: str) -> torch.device:
-    """`auto` is the GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise UserError(f"device={name!r} is unknown: use auto, cpu or cuda") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device={name!r} asks for a GPU and none is to be seen: use device=auto")
-    return device

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from hoca.captioning import load
 from hoca.data import FolderDataset, evaluation_batches
+from hoca.devices import choose_device
 from hoca.errors import UserError, nearest
 from hoca.files import replacing
 from hoca.metrics import ALL, Evaluator, Scores
 from hoca.progress import say, track
-from hoca.training.distributed import Processes, choose_device
+from hoca.training.distributed import Processes
 from hoca.training.evaluation import BATCH, caption_batches
 from hoca.training.recipe import read_recipe
 

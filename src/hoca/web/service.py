@@ -50,7 +50,9 @@ class Service:
             captioner = self._models[name]
             kind = json.dumps(captioner.specification, sort_keys=True)
             if kind not in self._extractors:
-                self._extractors[kind] = Extractor(captioner.specification)
+                self._extractors[kind] = Extractor(
+                    captioner.specification, device=next(captioner.parameters()).device.type
+                )
             return captioner, self._extractors[kind]
 
     def caption(self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None) -> Caption:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import torch
 
 from hoca import media
+from hoca.devices import choose_device
 from hoca.features.engines.settings import Settings
 from hoca.features.engines.summary import Outcome
 from hoca.features.engines.videos import Video, readable
 from hoca.features.extract import Extracted
 from hoca.features.extractor import Extractor
-from hoca.features.network import device_of
 from hoca.features.store import FeatureStore
 
 BATCH_ON_GPU = 16
@@ -39,7 +39,7 @@ class Worker:
         self.store = store
         self.specification = specification
         self.decoders = media.Decoders(workers=settings.decoders, limits=settings.limits)
-        device = device_of(settings.device)
+        device = choose_device(settings.device)
         # On a CPU a batch saves nothing and holds its videos' frames in memory together.
         self.batch = settings.batch or (BATCH_ON_GPU if device.type == "cuda" else 1)
         self.extractor = Extractor(specification, device=str(device), precision=settings.precision)
