@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -263,3 +264,9 @@ def test_limits_end_in_one_line(tmp_path: Path, limits: media.Limits, message: s
     with pytest.raises(UserError, match=message) as raised:
         media.decode(media.Request(path, EVERY), limits)
     assert "a.mp4" in str(raised.value)
+
+
+def test_making_files_leaves_this_process_in_its_place(tmp_path: Path) -> None:
+    before = os.sched_getscheduler(0)
+    making.video(tmp_path / "a.webm", "libsvtav1", making.moving_square(2))
+    assert os.sched_getscheduler(0) == before
