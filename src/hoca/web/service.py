@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hoca import media
 from hoca.captioning import Caption, VideoCaptioner, load
@@ -17,20 +18,25 @@ from hoca.explain import Explanation, collect, model_name
 from hoca.features import Extractor
 
 Stage = Callable[[str], None]
+T = TypeVar("T")
 WIDEST = 10  # beam
 
 
 class Service:
-    """Captions files with one of several models. Files are decoded side by side, captioned one at a time."""
+    """Captions files with one of several models. Files are decoded side by side, captioned one at a time.
+
+    All that torch does happens in one thread: each thread that it works in keeps memory of its own, and a server has
+    many.
+    """
 
     def __init__(self, models: Sequence[Path | str], limits: media.Limits, workers: int = 2) -> None:
         self.paths = {model_name(model): model for model in models}
         if len(self.paths) < len(models):
             raise UserError(f"two of the models are called alike ({', '.join(self.paths)}): rename one of the folders")
         self.decoders = media.Decoders(workers, limits)
-        self._models: dict[str, VideoCaptioner] = {}
+        self._loaded: dict[str, tuple[VideoCaptioner, Extractor]] = {}
         self._extractors: dict[str, Extractor] = {}
-        self._one_at_a_time = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "caption")
         self.model(next(iter(self.paths)))
 
     def __enter__(self) -> Service:
@@ -39,21 +45,23 @@ class Service:
 
     def __exit__(self, *error: Any) -> None:
         self.decoders.__exit__(*error)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def model(self, name: str) -> tuple[VideoCaptioner, Extractor]:
         """A model and what makes its features, loaded when first asked for; models alike in features share those."""
         if name not in self.paths:
             raise UserError(f"there is no model {name!r} here: {nearest(name, self.paths)}")
-        with self._one_at_a_time:
-            if name not in self._models:
-                self._models[name] = load(self.paths[name])
-            captioner = self._models[name]
-            kind = json.dumps(captioner.specification, sort_keys=True)
-            if kind not in self._extractors:
-                self._extractors[kind] = Extractor(
-                    captioner.specification, device=next(captioner.parameters()).device.type
-                )
-            return captioner, self._extractors[kind]
+        if name not in self._loaded:
+            self._alone(lambda: self._load(name))
+        return self._loaded[name]
+
+    def _load(self, name: str) -> None:
+        captioner = load(self.paths[name])
+        kind = json.dumps(captioner.specification, sort_keys=True)
+        if kind not in self._extractors:
+            device = next(captioner.parameters()).device.type
+            self._extractors[kind] = Extractor(captioner.specification, device=device)
+        self._loaded[name] = captioner, self._extractors[kind]
 
     def caption(self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None) -> Caption:
         """Caption a file; `stage` is told what is being done. A message to the user names no folder of this machine."""
@@ -75,16 +83,24 @@ class Service:
         captioner, extractor = self.model(model)
         begun = time.perf_counter()
         decoded = self.decoders.decode(extractor.request(video))
-        seen = time.perf_counter()
-        stage("features")
-        with self._one_at_a_time:
+        seen = time.perf_counter() - begun
+
+        def describe() -> Caption:
+            stage("features")
+            begun = time.perf_counter()
             extracted = extractor.features([decoded])[0]
             if not extracted.features:
                 raise UserError(f"{video.name}: nothing to caption ({'; '.join(extracted.absent.values())})")
             made = time.perf_counter()
             stage("words")
             caption = captioner.describe(extracted, replace(captioner.search, beam=beam))
-        return replace(caption, seconds={"decoding": seen - begun, "features": made - seen, **caption.seconds})
+            return replace(caption, seconds={"decoding": seen, "features": made - begun, **caption.seconds})
+
+        return self._alone(describe)
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        """Run this in the thread of torch, after what others have asked for."""
+        return self._thread.submit(copy_context().run, work).result()
 
 
 def facts(video: Path, caption: Caption) -> dict[str, Any]:
