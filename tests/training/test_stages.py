@@ -17,7 +17,7 @@ from hoca.features import FeatureStore
 from hoca.metrics.reward import CiderReward
 from hoca.training import Recipe, read_checkpoint, train, write_checkpoint
 from hoca.training.checkpoint import Checkpoints
-from hoca.training.modality_dropout import leave_out
+from hoca.training.leaving_out import leave_modalities_out, leave_steps_out
 from hoca.training.reward import RewardObjective
 
 from .tiny import column, tiny, write_captions, write_dataset
@@ -103,24 +103,38 @@ class TestModalityDropout:
 
     def test_one_always_stays_and_nothing_appears(self) -> None:
         before = self.batch()
-        after = leave_out(before, 0.6)
+        after = leave_modalities_out(before, 0.6)
         total = torch.stack(list(after.lengths.values())).sum(0)
         assert bool((total > 0).all())
         for name, length in after.lengths.items():
             assert bool(((length == before.lengths[name]) | (length == 0)).all())
 
     def test_as_often_as_asked(self) -> None:
-        after = leave_out(self.batch(20_000), 0.3)
+        after = leave_modalities_out(self.batch(20_000), 0.3)
         missing = float((after.lengths["image"][:10_000] == 0).float().mean())
         assert missing == pytest.approx(0.3 - 0.3**3, abs=0.02)  # all three would be missing: all stay
 
     def test_none_by_default(self) -> None:
         batch = self.batch(4)
-        assert leave_out(batch, 0.0) is batch
+        assert leave_modalities_out(batch, 0.0) is batch
 
     def test_a_model_trained_so_captions_from_any_modality(self, tiny_data: Path, tmp_path: Path) -> None:
-        run = train(tiny(tiny_data, tmp_path / "run", modality_dropout=0.3, epochs=2))
+        run = train(tiny(tiny_data, tmp_path / "run", modality_dropout=0.3, step_dropout=0.3, epochs=2))
         assert np.isfinite(column(run, "loss")).all()
+
+    def test_the_steps_that_stay_keep_their_order(self) -> None:
+        lengths = torch.arange(500) % 9
+        steps = torch.arange(1.0, 9.0).expand(500, -1) * (torch.arange(8) < lengths[:, None])
+        before = Batch([], {"image": steps[..., None].expand(-1, -1, 3)}, {"image": lengths}, torch.empty(0), 0, 0)
+        after = leave_steps_out(before, 0.4)
+        assert bool(((after.lengths["image"] == 0) == (lengths == 0)).all())
+        for length, values in zip(after.lengths["image"], after.features["image"][..., 0], strict=True):
+            kept = values[:length]
+            assert bool((kept > 0).all())
+            assert bool((kept.diff() > 0).all())
+        several = lengths > 4
+        share = float(after.lengths["image"][several].sum() / lengths[several].sum())
+        assert share == pytest.approx(0.6, abs=0.05)
 
 
 class TestReward:

@@ -88,34 +88,36 @@ def lay_out(batch: Batch, *, videos: int, pad: int, max_steps: Mapping[str, int]
     """
     given = batch.words.numpy()  # [B, R, L + 1]
     count, rows, columns = given.shape
-    words = np.full((videos, rounded(rows), rounded(columns - 1) + 1), pad, dtype=np.int64)
+    words = np.full((videos, rounded(rows, 1), rounded(columns - 1, 8) + 1), pad, dtype=np.int64)
     words[:count, :rows, :columns] = given
     targets = words[:, :, 1:].reshape(videos, -1)  # [B, R·L]
     said = targets != pad
-    most = rounded(max(1, int(said.sum(1).max())))
+    most = min(rounded(max(1, int(said.sum(1).max())), 16), said.shape[1])
     places = np.argsort(~said, axis=1, kind="stable")[:, :most]
     targets = np.take_along_axis(targets, places, axis=1)
     places[targets == pad] = 0
-    lengths, steps, ragged = {}, {}, set()
+    lengths, steps, ragged = {}, {}, False
     for modality, length in batch.lengths.items():
         longest = int(length.max())
         if longest:
-            steps[modality] = min(rounded(longest), max_steps[modality])
+            steps[modality] = min(next_power_of_two(longest), max_steps[modality])
             lengths[modality] = np.full(videos, steps[modality], dtype=np.int64)
             lengths[modality][:count] = length.numpy()
-            if lengths[modality].min() < steps[modality]:
-                ragged.add(modality)
+            ragged |= bool(lengths[modality].min() < steps[modality])
     category = np.full(videos, -1, dtype=np.int64)
     if batch.category is not None:
         category[:count] = batch.category.numpy()
-    shape = Shape(videos, words.shape[1], words.shape[2] - 1, most, tuple(steps.items()), frozenset(ragged))
+    padded = frozenset(steps if ragged else ())
+    shape = Shape(videos, words.shape[1], words.shape[2] - 1, most, tuple(steps.items()), padded)
     whole = [words[:, :, :-1], places, targets, category, np.array(batch.global_caption_count), *lengths.values()]
     return shape, torch.from_numpy(np.concatenate([part.ravel() for part in whole]))
 
 
-def rounded(size: int) -> int:
-    """The next of a few sizes: every one up to 4, every fourth up to 32, then eight of them between powers of two."""
-    if size <= 4:
-        return size
-    step = max(4, 2 ** (size.bit_length() - 1) // 8)
+def rounded(size: int, least: int) -> int:
+    """The next multiple of `least`, or from 16 of them on the next of eight sizes between powers of two."""
+    step = max(least, 2 ** (size.bit_length() - 1) // 8)
     return -(-size // step) * step
+
+
+def next_power_of_two(size: int) -> int:
+    return 1 << (size - 1).bit_length()

@@ -29,8 +29,8 @@ from hoca.training.build import build_dataset, build_model, build_optimizer, bui
 from hoca.training.checkpoint import Checkpoint, Checkpoints, write_checkpoint
 from hoca.training.distributed import Processes, processes
 from hoca.training.evaluation import Search, caption_split
+from hoca.training.leaving_out import leave_modalities_out, leave_steps_out
 from hoca.training.log import Log
-from hoca.training.modality_dropout import leave_out
 from hoca.training.recipe import Recipe
 from hoca.training.reward import RewardObjective
 from hoca.training.schedule import learning_rate
@@ -131,7 +131,9 @@ class Trainer:
 
     def _step(self, batch: Batch) -> None:
         progress = self.state.progress
-        summed = self.step(leave_out(batch, self.recipe.modality_dropout), self._learning_rate(progress.step))
+        shown = leave_steps_out(batch, self.recipe.step_dropout)
+        shown = leave_modalities_out(shown, self.recipe.modality_dropout)
+        summed = self.step(shown, self._learning_rate(progress.step))
         self._check_loss()
         self._unchecked = Late(summed), batch.caption_count, batch.ids
         self._summed += summed

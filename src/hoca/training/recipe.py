@@ -57,6 +57,7 @@ class Recipe:
     encoder_dropout: float = _key(0.0, "on features and encodings; the paper has none")
     normalise: bool = _key(False, "layer norm on the features; the paper has none")
     modality_dropout: float = _key(0.0, "chance that a modality of a training video is left out; one always stays")
+    step_dropout: float = _key(0.0, "chance that a time step of a training video is left out; one always stays")
     bottleneck: int = _key(0, "width of a layer that factorises the words' scores; 0 = none, as in the paper")
     tie_words: bool = _key(
         False, "words are scored by products with their vectors: a bottleneck as wide as `embedding`"
@@ -98,7 +99,7 @@ class Recipe:
         for key, least in _LEAST.items():
             if getattr(self, key) < least:
                 raise UserError(f"{key}={getattr(self, key)} in the recipe: at least {least} is needed")
-        for key in ("dropout", "encoder_dropout", "modality_dropout", "label_smoothing", "average"):
+        for key in ("dropout", "encoder_dropout", "modality_dropout", "step_dropout", "label_smoothing", "average"):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"{key}={getattr(self, key)} in the recipe: must be at least 0 and below 1")
 

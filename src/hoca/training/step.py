@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -69,7 +71,7 @@ class PlainStep:
 class StaticStep:
     """The same in one of a few fixed shapes, at fixed addresses, with no value looked at on the host."""
 
-    SHAPES = 48  # whose inputs are kept
+    SHAPES = 128  # whose inputs are kept
 
     def __init__(self, recipe: Recipe, state: State, pad: int) -> None:
         self.recipe, self.state, self.pad = recipe, state, pad
@@ -144,7 +146,7 @@ class CapturedStep(StaticStep):
     A shape's first batch is computed without a graph, which also prepares the libraries; its second one is captured.
     """
 
-    GRAPHS = 32  # that are kept; they share one pool of memory, since no two run at once
+    GRAPHS = 96  # that are kept; they share one pool of memory, since no two run at once
 
     def __init__(self, recipe: Recipe, state: State, pad: int) -> None:
         super().__init__(recipe, state, pad)
@@ -169,7 +171,7 @@ class CapturedStep(StaticStep):
     def _capture(self, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         self.state.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"), uncollected():
             loss = self._compute(inputs, averaging=True)
         self.state.optimizer.zero_grad(set_to_none=True)  # their memory is the next graph's too
         return graph, loss
@@ -177,6 +179,18 @@ class CapturedStep(StaticStep):
     def _forget(self, shape: Shape) -> None:
         self._graphs.pop(shape, None)
         self._seen.discard(shape)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage is collected within: what an earlier run left may hold graphs, whose end would break a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def autocast(recipe: Recipe, here: Processes) -> torch.autocast:
