@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hoca.errors import UserError
 from hoca.training import Checkpoint, Checkpoints, read_checkpoint, write_checkpoint
+from hoca.training.checkpoint import in_bytes
 
 TENSORS = {
     "model.a": torch.arange(6.0).view(2, 3),
@@ -31,6 +32,23 @@ def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
     assert all(torch.equal(found.tensors[name], TENSORS[name]) for name in TENSORS)
     assert list(found.part("model")) == ["a", "b"]
     assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "a.safetensors"]
+
+
+def test_matrices_in_bytes_are_near_and_small(tmp_path: Path) -> None:
+    weights = {
+        "a": torch.randn(50, 400) * torch.logspace(-6, 6, 50)[:, None],
+        "b": torch.randn(7),
+        "c": torch.zeros(2, 3),
+    }
+    path = tmp_path / "a.safetensors"
+    write_checkpoint(path, Checkpoint(in_bytes(weights), {}))
+    assert path.stat().st_size < 1.2 * sum(value.numel() for value in weights.values())
+    found = read_checkpoint(path).tensors
+    assert found.keys() == weights.keys()
+    step = weights["a"].abs().amax(1, keepdim=True) / 127
+    assert bool(((found["a"] - weights["a"]).abs() <= 0.501 * step).all())
+    assert torch.equal(found["b"], weights["b"].half())
+    assert torch.equal(found["c"], weights["c"])
 
 
 @pytest.fixture(scope="module")
