@@ -4,7 +4,7 @@
     python benchmarks/tune_attention.py backward 2 lanes=4,8 warps=1,2 --words-per-video 300
 
 Needs a GPU. One line per combination: microseconds of a replayed CUDA graph, tanh a second, share of the limit of the
-special-function units. The kernels are compiled anew for each, a few seconds apiece.
+special-function units. The kernels are compiled anew for each, a few seconds apiece: `--jobs` compiles side by side.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -27,25 +29,37 @@ GRAPH = 3  # calls in a graph
 def main() -> None:
     options, tiles = parse_options()
     device = torch.device("cuda")
+    combinations = list(itertools.product(*tiles.values()))
+    if options.share is not None:
+        combinations = combinations[options.share :: options.jobs]
+    elif options.jobs > 1:  # the compiled kernels are found again in Triton's cache
+        shares = [[*sys.argv, "--share", str(share)] for share in range(options.jobs)]
+        running = [subprocess.Popen([sys.executable, *share], stdout=subprocess.DEVNULL) for share in shares]
+        for process in running:
+            process.wait()
     limit = special_functions_per_second(device)
-    print(f"limit {limit:.3e} a second")
-    sizes = Options(modalities=options.modalities, words=options.words_per_video)
-    group = Group.random(
-        sizes, "unary" if options.modalities == 1 else "low_rank", torch.bfloat16, device
-    )  # fmt: skip
-    tanh = options.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
-    name = f"_{options.direction}_tile"
+    print(f"{options.direction}, {options.modalities} modalities, limit {limit:.3e} a second")
+    for words in [int(words) for words in options.words_per_video.split(",")]:
+        sizes = Options(modalities=options.modalities, words=words, rank=options.rank)
+        group = Group.random(sizes, "unary" if options.modalities == 1 else "low_rank", torch.bfloat16, device)
+        for values in combinations:
+            try_tile(group, sizes, options.direction, dict(zip(tiles, values, strict=True)), limit)
+
+
+def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int], limit: float) -> None:
+    name = f"_{direction}_tile"
     used = getattr(fused, name)
-    for values in itertools.product(*tiles.values()):
-        change = dict(zip(tiles, values, strict=True))
-        setattr(fused, name, lambda arguments, change=change: replace(used(arguments), **change))
-        try:
-            microseconds = time_graph(work(group, options.direction))
-        except Exception as error:  # a tile that does not fit is a result too
-            print(change, f"fails: {type(error).__name__}")
-            continue
+    setattr(fused, name, lambda steps, rank: replace(used(steps, rank), **change))
+    tanh = sizes.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
+    try:
+        microseconds = time_graph(work(group, direction))
         rate = tanh / microseconds * 1e6
-        print(change, f"{microseconds:.1f} us  {rate:.3e} tanh/s  {rate / limit:.0%} of the limit", flush=True)
+        found = f"{microseconds:.1f} us  {rate:.3e} tanh/s  {rate / limit:.0%} of the limit"
+    except Exception as error:  # a tile that does not fit is a result too
+        found = f"fails: {type(error).__name__}"
+    finally:
+        setattr(fused, name, used)
+    print(f"{sizes.words} words", change, found, flush=True)
 
 
 def parse_options() -> tuple[argparse.Namespace, dict[str, list[int]]]:
@@ -53,7 +67,10 @@ def parse_options() -> tuple[argparse.Namespace, dict[str, list[int]]]:
     parser.add_argument("direction", choices=["forward", "backward"])
     parser.add_argument("modalities", type=int)
     parser.add_argument("tiles", nargs="*", metavar="NAME=VALUES", help="words, lanes, warps, rows or tiles")
-    parser.add_argument("--words-per-video", type=int, default=30)
+    parser.add_argument("--words-per-video", default="30")
+    parser.add_argument("--rank", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
     tiles = dict(item.split("=") for item in options.tiles)
     return options, {name: [int(value) for value in values.split(",")] for name, values in tiles.items()}

@@ -58,8 +58,6 @@ def exact_scores(
     _check_count("weights", weights, keys)
     for l, weight in enumerate(weights):
         _check_shape(f"weights[{l}]", weight, tuple(steps[:l] + steps[l + 1 :]))
-    if backend == "auto" and len(keys) > 2:
-        backend = "contracted"  # the fused order 3 has been compiled for GPUs and interpreted, not yet run on one
     return _backend(backend, queries[0]).exact_scores(queries, keys, weights, masks)
 
 

@@ -10,26 +10,27 @@ import torch
 from torch import Tensor
 from triton import cdiv
 
-from hoca.ops.fused.kernels import backward_kernel, forward_kernel
+from hoca.ops.fused.kernels import backward_kernel, forward_kernel, powers_kernel
 
 MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
 MOST_RANK = 4
+MOST_TILES = 5  # of a program, where it need not have them all
+ALIGNMENT = 16  # of the powers' channels: a multiple of every tile's
 
 
 @dataclass(frozen=True)
 class Tile:
-    """How a kernel divides its work: fixed by the number of rows, so that no shape is tuned or compiled anew."""
+    """How a kernel divides its work: fixed by the group's sizes, so that no shape is tuned or compiled anew."""
 
     tiles: int  # of each modality
     rows: int
     lanes: int
-    words: int
     warps: int
+    words: int = 1
 
     def sizes(self) -> dict[str, int]:
         """By the kernels' names."""
-        sizes = {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "WORDS": self.words}
-        return sizes | {"num_warps": self.warps}
+        return {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "num_warps": self.warps}
 
 
 def fits(steps: Sequence[int], rank: int) -> bool:
@@ -45,80 +46,81 @@ def group_scores(
 ) -> list[Tensor]:
     """Scores of one group. Without factors, X meets the channels themselves: [D] (eq. 3), or [B, L, D] per word."""
     tensors = (*queries, *keys, *factors, *channels)
-    return list(_Group.apply(len(queries), tuple(masks), *tensors))
+    return list(_Scores.apply(len(queries), tuple(masks), *tensors))
 
 
-class _Group(torch.autograd.Function):
+class _Scores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, count: int, masks: tuple[Tensor | None, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
-        group = _Arguments.of(count, masks, tensors)
-        dtype = torch.promote_types(group.queries[0].dtype, group.channels[0].dtype)
-        shape = group.queries[0].shape[:2]
-        scores = tuple(q.new_empty((*shape, t), dtype=dtype) for q, t in zip(group.queries, group.steps, strict=True))
-        tile = _forward_tile(group)
-        words = group.queries[0].shape[1]
-        blocks = 1 if group.rank else cdiv(max(group.steps), tile.tiles * tile.rows)
-        forward_kernel[(cdiv(words, tile.words), shape[0], blocks)](
-            group.queries, group.keys, group.masks or group.queries, scores, group.factors, group.channels,
-            *group.numbers(), **tile.sizes(),
+        tensors = tuple(_packed(tensor) for tensor in tensors)
+        queries, keys = tensors[:count], tensors[count : 2 * count]
+        factors, channels = tensors[2 * count : -count], tensors[-count:]
+        steps = tuple(key.shape[1] for key in keys)
+        batch, words, _ = queries[0].shape
+        dtype = torch.promote_types(queries[0].dtype, channels[0].dtype)
+        scores = tuple(queries[0].new_empty((batch, words, t), dtype=dtype) for t in steps)
+        tile = _forward_tile(steps, factors[0].shape[0] if factors else 0)
+        masks = _all_or_none(masks, keys)
+        group = _Group(*_powers(queries, keys, masks, tile), masks, factors, channels, steps, queries[0].shape[2])
+        blocks = group.key_powers.shape[3] // (tile.tiles * tile.rows)
+        forward_kernel[(cdiv(words, tile.words), batch, blocks)](
+            group.query_powers, group.key_powers, group.masks or channels, scores, factors, channels,
+            *group.numbers(), WORDS=tile.words, **tile.sizes(),
         )  # fmt: skip
-        ctx.save_for_backward(*(mask for mask in masks if mask is not None), *tensors)
-        ctx.count, ctx.masked = count, tuple(mask is not None for mask in masks)
+        ctx.save_for_backward(*group.tensors())
+        ctx.steps, ctx.size, ctx.masked = steps, group.size, bool(masks)
+        ctx.types = tuple(tensor.dtype for tensor in tensors)
         return scores
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        saved = list(ctx.saved_tensors)
-        masks = tuple(saved.pop(0) if masked else None for masked in ctx.masked)
-        group = _Arguments.of(ctx.count, masks, tuple(saved))
-        tile = _backward_tile(group)
-        batch, words, size = group.queries[0].shape
-        blocks = cdiv(size, tile.lanes)
-        query_gradients = tuple(torch.empty_like(q, memory_format=torch.contiguous_format) for q in group.queries)
-        key_gradients = tuple(torch.empty_like(k, memory_format=torch.contiguous_format) for k in group.keys)
-        parts = (batch, blocks, group.rank, sum(group.steps))
-        factor_parts = group.queries[0].new_empty(parts, dtype=torch.float32)
-        shape = (batch, words, size) if group.per_word else (batch, size)
-        channel_parts = group.queries[0].new_empty((ctx.count, *shape), dtype=torch.float32).unbind(0)
+        group = _Group.of(ctx.saved_tensors, ctx.steps, ctx.size, masked=ctx.masked)
+        count, batch, words, _ = group.query_powers.shape
+        tile = _backward_tile(group.steps, group.rank)
+        blocks = cdiv(group.size, tile.lanes)
+
+        def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return group.query_powers.new_empty(shape, dtype=dtype)
+
+        query_gradients = tuple(empty(batch, words, group.size, dtype=dtype) for dtype in ctx.types[:count])
+        key_gradients = tuple(
+            empty(batch, t, group.size, dtype=dtype)
+            for t, dtype in zip(group.steps, ctx.types[count : 2 * count], strict=True)
+        )
+        factor_parts = empty(batch, blocks, group.rank, sum(group.steps))
+        channel_parts = empty(count, batch, *([words] if group.per_word else []), group.size).unbind(0)
         backward_kernel[(blocks, batch)](
-            group.queries, group.keys, group.masks or group.queries, tuple(g.contiguous() for g in gradients),
-            group.factors, group.channels, query_gradients, key_gradients, factor_parts, channel_parts,
-            *group.numbers(), **tile.sizes(),
+            group.query_powers, group.key_powers, group.masks or group.channels,
+            tuple(g.contiguous() for g in gradients), group.factors, group.channels,
+            query_gradients, key_gradients, factor_parts, channel_parts,
+            *group.numbers(), FULL=all(t == tile.tiles * tile.rows for t in group.steps), **tile.sizes(),
         )  # fmt: skip
         channel_gradients = channel_parts if group.per_word else [part.sum(0) for part in channel_parts]
         factor_gradients = factor_parts.sum((0, 1)).split(group.steps, dim=1) if group.rank else ()
         results = (*query_gradients, *key_gradients, *factor_gradients, *channel_gradients)
-        return None, None, *(r.to(t.dtype) for r, t in zip(results, saved, strict=True))
+        return None, None, *(result.to(dtype) for result, dtype in zip(results, ctx.types, strict=True))
 
 
 @dataclass(frozen=True)
-class _Arguments:
-    queries: tuple[Tensor, ...]
-    keys: tuple[Tensor, ...]
+class _Group:
+    """What both directions work on: of queries and keys the powers alone."""
+
+    query_powers: Tensor  # [N, B, L, WIDTH]
+    key_powers: Tensor  # [N, B, WIDTH, HEIGHT]
+    masks: tuple[Tensor, ...]
     factors: tuple[Tensor, ...]
     channels: tuple[Tensor, ...]
-    masks: tuple[Tensor, ...]
+    steps: tuple[int, ...]
+    size: int
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.query_powers, self.key_powers, *self.masks, *self.factors, *self.channels
 
     @classmethod
-    def of(cls, count: int, masks: Sequence[Tensor | None], tensors: Sequence[Tensor]) -> _Arguments:
-        tensors = [t if t.stride(-1) == 1 or t.shape[-1] == 1 else t.contiguous() for t in tensors]
-        queries, keys, channels = tensors[:count], tensors[count : 2 * count], tensors[-count:]
-        if any(mask is not None for mask in masks):
-            masks = [
-                torch.ones(k.shape[:2], dtype=torch.bool, device=k.device) if mask is None else mask.contiguous()
-                for k, mask in zip(keys, masks, strict=True)
-            ]
-        return cls(
-            tuple(queries),
-            tuple(keys),
-            tuple(tensors[2 * count : -count]),
-            tuple(channels),
-            tuple(mask for mask in masks if mask is not None),
-        )
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        return tuple(key.shape[1] for key in self.keys)
+    def of(cls, tensors: tuple[Tensor, ...], steps: tuple[int, ...], size: int, *, masked: bool) -> _Group:
+        count, rest = len(steps), tensors[2:]
+        first = count if masked else 0
+        return cls(tensors[0], tensors[1], rest[:first], rest[first:-count], rest[-count:], steps, size)
 
     @property
     def rank(self) -> int:
@@ -130,41 +132,71 @@ class _Arguments:
 
     def numbers(self) -> tuple[Any, ...]:
         """Strides, sizes and what the kernels are specialised on, in their order."""
+        count, batch, words, width = self.query_powers.shape
         return (
-            tuple(q.stride(0) for q in self.queries),
-            tuple(q.stride(1) for q in self.queries),
-            tuple(k.stride(0) for k in self.keys),
-            tuple(k.stride(1) for k in self.keys),
-            tuple(mask.stride(0) for mask in self.masks) or tuple(0 for _ in self.keys),
-            tuple(f.stride(0) for f in self.factors),
+            tuple(mask.stride(0) for mask in self.masks) or tuple(0 for _ in self.steps),
+            tuple(factor.stride(0) for factor in self.factors),
             self.steps,
-            self.queries[0].shape[1],
-            self.queries[0].shape[2],
-            len(self.queries),
-            self.rank,
-            self.per_word,
-            bool(self.masks),
-            self.queries[0].is_cuda,
+            *(batch, words, self.size, width, self.key_powers.shape[3]),
+            *(count, self.rank, self.per_word, bool(self.masks), self.query_powers.is_cuda),
         )
 
 
-def _forward_tile(group: _Arguments) -> Tile:
-    if not group.rank:
-        return Tile(tiles=1, rows=16, lanes=32, words=8, warps=8)
-    rows = _rows(group)
-    tiles = cdiv(max(group.steps), rows)
-    return Tile(tiles, rows, lanes=8, words=2, warps=4 if len(group.keys) * tiles * rows <= 256 else 8)
+def _powers(
+    queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], tile: Tile
+) -> tuple[Tensor, Tensor]:
+    """Of queries [N, B, L, WIDTH] and keys [N, B, WIDTH, HEIGHT], in one launch."""
+    count, (batch, words, size) = len(queries), queries[0].shape
+    steps = tuple(key.shape[1] for key in keys)
+    width = cdiv(size, ALIGNMENT) * ALIGNMENT
+    height = cdiv(max(steps), tile.tiles * tile.rows) * tile.tiles * tile.rows
+    query_powers = queries[0].new_empty((count, batch, words, width), dtype=torch.float32)
+    key_powers = queries[0].new_empty((count, batch, width, height), dtype=torch.float32)
+    lanes, block = 64, 32
+    powers_kernel[(cdiv(width, lanes), batch, 1 + cdiv(words, block))](
+        tuple(queries), tuple(keys), tuple(masks) or tuple(queries), query_powers, key_powers,
+        tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
+        tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
+        tuple(m.stride(0) for m in masks) or tuple(0 for _ in keys), steps,
+        batch, words, size, width, height, count, bool(masks), WORDS=block, ROWS=16, LANES=lanes, num_warps=4,
+    )  # fmt: skip
+    return query_powers, key_powers
 
 
-def _backward_tile(group: _Arguments) -> Tile:
-    rows = _rows(group)
-    tiles = cdiv(max(group.steps), rows)
-    if len(group.keys) == 1:
-        return Tile(tiles, rows, lanes=8, words=1, warps=2)
-    # A warp holds keys, X, gradients of keys and of each rank's factors: above this they leave its registers.
-    held = len(group.keys) * tiles * rows * (3 + group.rank)
-    return Tile(tiles, rows, lanes=4, words=1, warps=1 if held <= 1024 else 4)
+def _forward_tile(steps: Sequence[int], rank: int) -> Tile:
+    rows = _rows(steps)
+    tiles = cdiv(max(steps), rows)
+    if not rank:
+        return Tile(cdiv(tiles, cdiv(tiles, MOST_TILES)), rows, lanes=8, warps=4, words=4)
+    if rows * tiles * len(steps) > 256:
+        return Tile(tiles, rows, lanes=4, warps=8, words=2)
+    return Tile(tiles, rows, lanes=8 if rank == 1 else 4, warps=4, words=4)
 
 
-def _rows(group: _Arguments) -> int:
-    return 16 if max(group.steps) <= 128 else 64
+def _backward_tile(steps: Sequence[int], rank: int) -> Tile:
+    rows = _rows(steps)
+    tiles = cdiv(max(steps), rows)
+    # A thread holds keys, X, gradients of scores, of keys and of each rank's factors: they must stay in registers.
+    held = len(steps) * tiles * rows * (3 + rank)
+    if len(steps) == 1 and held <= 512:
+        return Tile(tiles, rows, lanes=8, warps=1)
+    if held <= 1024:
+        return Tile(tiles, rows, lanes=4, warps=1)
+    return Tile(tiles, rows, lanes=2, warps=1) if rows == 16 else Tile(tiles, rows, lanes=4, warps=4)
+
+
+def _rows(steps: Sequence[int]) -> int:
+    return 16 if max(steps) <= 128 else 64
+
+
+def _packed(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+
+
+def _all_or_none(masks: Sequence[Tensor | None], keys: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    if all(mask is None for mask in masks):
+        return ()
+    return tuple(
+        torch.ones(key.shape[:2], dtype=torch.bool, device=key.device) if mask is None else mask.contiguous()
+        for key, mask in zip(keys, masks, strict=True)
+    )

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # ruff: noqa: RUF005
 # Triton's language has no types to annotate and builds tuples by + alone.
-"""The two Triton kernels over one group: scores, and their gradients. Neither writes X to memory.
+"""The Triton kernels over one group: powers of queries and keys, scores, and their gradients. None writes X to memory.
 
 Everything between X and the scores is local to a word and a channel, so one pass over X is enough:
 
@@ -9,8 +9,10 @@ Everything between X and the scores is local to a word and a channel, so one pas
 - backward: a program owns some channels of a video and goes through the words; sums over words stay in registers.
 
 Every output element has one program that owns it: no atomics, the same bits every time. The steps of each modality
-are cut into TILES tiles of ROWS, and a value per tile is a tuple of N · TILES tensors [words, rows, channels]: which
-modality a row belongs to is known when the kernel is compiled, and 80 steps need no tile of 128.
+are cut into TILES tiles of ROWS, and a value per tile is a tuple of N · TILES tensors [words, channels, rows]: which
+modality a row belongs to is known when the kernel is compiled. A tile of one word is one warp's, so that warps share
+words and no sum crosses them. What is loaded within a loop has a pointer for every element of the tile, although
+words or channels read the same: each thread then loads what it needs, several rows at once, and hands nothing around.
 """
 
 from __future__ import annotations
@@ -47,152 +49,52 @@ def _zeros(COUNT: tl.constexpr, SHAPE: tl.constexpr):
 
 
 @triton.jit
-def _load_real(masks, mask_b, video, first_row, steps, N: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, MASKED: tl.constexpr):  # fmt: skip # noqa: E501
-    """Which rows are steps of the video: one [rows] per tile."""
+def _load_real(masks, mask_b, video, row, steps, N: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, MASKED: tl.constexpr):  # fmt: skip # noqa: E501
+    """Which rows are steps of the video: one [1, 1, rows] per tile."""
     real = ()
     for i in tl.static_range(N):
         for j in tl.static_range(TILES):
-            row = first_row + j * ROWS + tl.arange(0, ROWS)
-            here = row < steps[i]
+            here = row + j * ROWS < steps[i]
             if MASKED:
-                here = tl.load(masks[i] + video * mask_b[i] + row, mask=here, other=0) != 0
+                here = tl.load(masks[i] + video * mask_b[i] + row + j * ROWS, mask=here, other=0) != 0
             real = real + (here,)
     return real
 
 
 @triton.jit
-def _load_steps(tables, lines, written, first_row, real, N: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr):
-    """One value per step, of the lines [words] of tables[i], 0 in the padding: one [words, rows, 1] per tile."""
-    loaded = ()
-    for i in tl.static_range(N):
-        for j in tl.static_range(TILES):
-            row = first_row + j * ROWS + tl.arange(0, ROWS)
-            here = written[:, None] & real[i * TILES + j][None, :]
-            value = tl.load(tables[i] + lines[i][:, None] + row[None, :], mask=here, other=0.0).to(tl.float32)
-            loaded = loaded + (value[:, :, None],)
-    return loaded
-
-
-@triton.jit
-def _load_factors(factors, factor_k, first_row, real, N: tl.constexpr, K: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip # noqa: E501
-    """As `_load_steps`, of each rank in turn."""
+def _load_factors(factors, factor_k, row, real, N: tl.constexpr, K: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip # noqa: E501
+    """One [1, 1, rows] per rank and tile, 0 in the padding."""
     loaded = ()
     for k in tl.static_range(K):
-        lines = ()
         for i in tl.static_range(N):
-            lines = lines + (tl.full([1], k, tl.int32) * factor_k[i],)
-        loaded = loaded + _load_steps(factors, lines, tl.full([1], True, tl.int1), first_row, real, N, TILES, ROWS)
+            for j in tl.static_range(TILES):
+                pointers = factors[i] + k * factor_k[i] + row + j * ROWS
+                loaded = loaded + (tl.load(pointers, mask=real[i * TILES + j], other=0.0).to(tl.float32),)
     return loaded
 
 
 @triton.jit
-def _load_queries(queries, query_b, query_l, video, word, L, channel, D, N: tl.constexpr):
-    """One [words, 1, channels] per modality."""
-    loaded = ()
-    here = (word < L)[:, None] & (channel < D)[None, :]
-    for i in tl.static_range(N):
-        pointers = queries[i] + video * query_b[i] + word.to(tl.int64)[:, None] * query_l[i] + channel[None, :]
-        loaded = loaded + (tl.load(pointers, mask=here, other=0.0).to(tl.float32)[:, None, :],)
-    return loaded
-
-
-@triton.jit
-def _load_channels(channels, video, word, L, channel, D, N: tl.constexpr, PER_WORD: tl.constexpr):
-    """One [1, channels] per modality, or [words, channels] if each word has its own."""
-    loaded = ()
-    here = (channel < D)[None, :]
-    pointers = channel[None, :]
-    if PER_WORD:
-        here = here & (word < L)[:, None]
-        pointers = ((video * L + word) * D)[:, None] + pointers
-    for i in tl.static_range(N):
-        loaded = loaded + (tl.load(channels[i] + pointers, mask=here, other=0.0).to(tl.float32),)
-    return loaded
-
-
-@triton.jit
-def _load_keys(keys, key_b, key_t, video, first_row, real, channel, D, N: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip # noqa: E501
-    """One [rows, channels] per tile, 0 in the padding, whatever lies there."""
+def _load_vectors(channels, video, word, L, channel, D, N: tl.constexpr, PER_WORD: tl.constexpr):
+    """One [1, channels, 1] per modality, or [words, channels, 1] if each word has its own."""
     loaded = ()
     for i in tl.static_range(N):
-        for j in tl.static_range(TILES):
-            row = first_row + j * ROWS + tl.arange(0, ROWS)
-            pointers = keys[i] + video * key_b[i] + (row[:, None] * key_t[i] + channel[None, :])
-            here = real[i * TILES + j][:, None] & (channel < D)[None, :]
-            loaded = loaded + (tl.load(pointers, mask=here, other=0.0),)
+        pointers = channels[i] + channel
+        if PER_WORD:
+            pointers += (video * L + word) * D
+        loaded = loaded + (tl.load(pointers, mask=channel < D, other=0.0).to(tl.float32),)
     return loaded
 
 
 @triton.jit
-def _key_powers(key, centre, N: tl.constexpr, TILES: tl.constexpr):
-    """e^{2(k + centre)}: one [1, rows, channels] per tile."""
-    powers = ()
-    for i in tl.static_range(N):
-        for j in tl.static_range(TILES):
-            powers = powers + (_powers(key[i * TILES + j].to(tl.float32)[None], centre[i]),)
-    return powers
-
-
-@triton.jit
-def _reciprocals(query, centre, key_powers, N: tl.constexpr, TILES: tl.constexpr, NATIVE: tl.constexpr):
-    """r = 1 / (1 + e^{2q} e^{2k}), so that tanh(q + k) = 1 - 2r: one special-function operation per element.
-
-    Both exponents are taken about the query of the block's first word, whatever its size: only queries of one video
-    that differ by more than 34 in a channel meet the limit of `_powers`.
-    """
-    loaded = ()
-    for i in tl.static_range(N):
-        query_powers = _powers(query[i], -centre[i])
-        for j in tl.static_range(TILES):
-            loaded = loaded + (_reciprocal(query_powers * key_powers[i * TILES + j] + 1.0, NATIVE),)
-    return loaded
-
-
-@triton.jit
-def _weigh(weights, first: tl.constexpr, x, N: tl.constexpr, TILES: tl.constexpr):
-    """weight · x summed over the tiles of each modality: N tensors [words, rows, channels]; weights from `first` on."""
-    weighed = ()
+def _pool(weights, first: tl.constexpr, x, N: tl.constexpr, TILES: tl.constexpr):
+    """Σ over the rows of weight · x: one [words, channels, 1] per modality; weights from `first` on."""
+    pooled = ()
     for i in tl.static_range(N):
         total = weights[first + i * TILES] * x[i * TILES]
         for j in tl.static_range(1, TILES):
             total += weights[first + i * TILES + j] * x[i * TILES + j]
-        weighed = weighed + (total,)
-    return weighed
-
-
-@triton.jit
-def _add_2(a, b, c, d):
-    return a + c, b + d
-
-
-@triton.jit
-def _add_3(a, b, c, d, e, f):
-    return a + d, b + e, c + f
-
-
-@triton.jit
-def _sum_rows(parts, COUNT: tl.constexpr, NATIVE: tl.constexpr):
-    """Σ over the rows of each [words, rows, channels]; three at a time: it is the exchange between warps that costs.
-
-    The interpreter calls a combining function once per element, but knows how to add.
-    """
-    sums = ()
-    for first in tl.static_range(0, COUNT, 3 if NATIVE else 1):
-        if COUNT - first == 1 or not NATIVE:
-            sums = sums + (tl.sum(parts[first], axis=1),)
-        elif COUNT - first == 2:
-            sums = sums + tl.reduce((parts[first], parts[first + 1]), 1, _add_2)
-        else:
-            sums = sums + tl.reduce((parts[first], parts[first + 1], parts[first + 2]), 1, _add_3)
-    return sums
-
-
-@triton.jit
-def _sum_words(x, WORDS: tl.constexpr):
-    """[words, rows, channels] → [1, rows, channels]"""
-    if WORDS > 1:
-        x = tl.sum(x, axis=0)[None]
-    return x
+        pooled = pooled + (tl.sum(total, axis=2, keep_dims=True),)
+    return pooled
 
 
 @triton.jit
@@ -206,40 +108,79 @@ def _product(pooled, left_out: tl.constexpr, also: tl.constexpr, N: tl.constexpr
 
 
 @triton.jit
+def powers_kernel(
+    queries, keys, masks, query_powers, key_powers,
+    query_b, query_l, key_b, key_t, mask_b, steps, B, L, D, WIDTH, HEIGHT,
+    N: tl.constexpr, MASKED: tl.constexpr, WORDS: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """e^{2(q - c)} [N, B, L, WIDTH] and e^{2(k + c)} [N, B, WIDTH, HEIGHT], where c is the query of the first word.
+
+    About c, large q and k of opposite sign neither overflow nor lose their difference: only queries of one video that
+    differ by more than 34 in a channel meet the limit of `_powers`. Rows lie side by side, since the kernels below
+    load them so; what is no step or no channel is 0. Grid: blocks of channels, videos, keys and then blocks of words.
+    """
+    video = tl.program_id(1).to(tl.int64)
+    channel = tl.program_id(0) * LANES + tl.arange(0, LANES)[:, None]
+    inside = channel < D
+    for i in tl.static_range(N):
+        centre = tl.load(queries[i] + video * query_b[i] + channel, mask=inside, other=0.0).to(tl.float32)
+        if tl.program_id(2) == 0:
+            for first in range(0, HEIGHT, ROWS):
+                row = first + tl.arange(0, ROWS)[None, :]
+                real = row < steps[i]
+                if MASKED:
+                    real = tl.load(masks[i] + video * mask_b[i] + row, mask=real, other=0) != 0
+                pointers = keys[i] + video * key_b[i] + (row * key_t[i] + channel)
+                key = tl.load(pointers, mask=real & inside, other=0.0).to(tl.float32)
+                power = tl.where(real & inside, _powers(key, centre), 0.0)
+                pointers = key_powers + ((i * B + video) * WIDTH + channel) * HEIGHT + row
+                tl.store(pointers, power, mask=(channel < WIDTH) & (row < HEIGHT))
+        else:
+            word = (tl.program_id(2) - 1) * WORDS + tl.arange(0, WORDS)[None, :]
+            pointers = queries[i] + video * query_b[i] + word.to(tl.int64) * query_l[i] + channel
+            query = tl.load(pointers, mask=(word < L) & inside, other=0.0).to(tl.float32)
+            power = tl.where(inside, _powers(query, -centre), 0.0)
+            pointers = query_powers + ((i * B + video) * L + word) * WIDTH + channel
+            tl.store(pointers, power, mask=(word < L) & (channel < WIDTH))
+
+
+@triton.jit
 def forward_kernel(
-    queries, keys, masks, scores, factors, channels,
-    query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D,
+    query_powers, key_powers, masks, scores, factors, channels,
+    mask_b, factor_k, steps, B, L, D, WIDTH, HEIGHT,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
     WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
 
-    K = 0 is without the sum over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are.
+    X = tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}): one special-function operation per element. K = 0 is without the sum
+    over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are.
     Grid: blocks of words, videos, blocks of rows (one if K > 0).
     """
     video = tl.program_id(1).to(tl.int64)
-    word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
-    first_word = tl.program_id(0) * WORDS + tl.arange(0, 1)
-    first_row = tl.program_id(2) * (TILES * ROWS)
-    real = _load_real(masks, mask_b, video, first_row, steps, N, TILES, ROWS, MASKED)
-    factor = _load_factors(factors, factor_k, first_row, real, N, K, TILES, ROWS)
+    word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)[:, None, None]
+    line = tl.minimum(word, L - 1)
+    lane = tl.arange(0, LANES)[None, :, None]
+    row = tl.program_id(2) * (TILES * ROWS) + tl.arange(0, ROWS)[None, None, :]
+    real = _load_real(masks, mask_b, video, row, steps, N, TILES, ROWS, MASKED)
+    factor = _load_factors(factors, factor_k, row, real, N, K, TILES, ROWS)
+    key_tile = lane * HEIGHT + row + word * 0  # [words, channels, rows]
 
-    total = _zeros(N * TILES, [WORDS, ROWS, LANES])
+    total = _zeros(N * TILES, [WORDS, LANES, ROWS])
     for first in range(0, D, LANES):
-        channel = first + tl.arange(0, LANES)
-        centre = _load_queries(queries, query_b, query_l, video, first_word, L, channel, D, N)
-        query = _load_queries(queries, query_b, query_l, video, word, L, channel, D, N)
-        key = _load_keys(keys, key_b, key_t, video, first_row, real, channel, D, N, TILES, ROWS)
-        vectors = _load_channels(channels, video, word, L, channel, D, N, PER_WORD)  # what X_l meets
-        r = _reciprocals(query, centre, _key_powers(key, centre, N, TILES), N, TILES, NATIVE)
         x = ()
-        for t in tl.static_range(N * TILES):
-            x = x + (1.0 - 2.0 * r[t],)
+        for i in tl.static_range(N):
+            query = tl.load(query_powers + (i * B + video) * L * WIDTH + first + (line * WIDTH + lane))
+            for j in tl.static_range(TILES):
+                start = (i * B + video) * WIDTH * HEIGHT + first * HEIGHT + j * ROWS
+                key = tl.load(key_powers + start + key_tile)
+                x = x + (1.0 - 2.0 * _reciprocal(query * key + 1.0, NATIVE),)
+        vectors = _load_vectors(channels, video, line, L, first + lane, D, N, PER_WORD)  # what X_l meets
 
         if K > 0:
-            correlation = _zeros(N, [WORDS, LANES])
+            correlation = _zeros(N, [WORDS, LANES, 1])
             for k in tl.static_range(K):
-                pooled = _sum_rows(_weigh(factor, k * N * TILES, x, N, TILES), N, NATIVE)  # eq. 14
+                pooled = _pool(factor, k * N * TILES, x, N, TILES)  # eq. 14
                 added = ()
                 for l in tl.static_range(N):
                     added = added + (correlation[l] + _product(pooled, l, l, N),)
@@ -252,86 +193,90 @@ def forward_kernel(
         added = ()
         for l in tl.static_range(N):
             for j in tl.static_range(TILES):
-                added = added + (total[l * TILES + j] + x[l * TILES + j] * vectors[l][:, None, :],)
+                added = added + (total[l * TILES + j] + x[l * TILES + j] * vectors[l],)
         total = added
 
     for l in tl.static_range(N):
-        line = (video * L + word).to(tl.int64) * steps[l]
         for j in tl.static_range(TILES):
-            row = first_row + j * ROWS + tl.arange(0, ROWS)
-            score = tl.where(real[l * TILES + j][None, :], tl.sum(total[l * TILES + j], axis=2), float("-inf"))
-            here = (word < L)[:, None] & (row < steps[l])[None, :]
-            tl.store(scores[l] + line[:, None] + row[None, :], score.to(scores[l].dtype.element_ty), mask=here)
+            score = tl.sum(total[l * TILES + j], axis=1, keep_dims=True)
+            score = tl.where(real[l * TILES + j], score, float("-inf")).to(scores[l].dtype.element_ty)
+            here = (word < L) & (row + j * ROWS < steps[l])
+            tl.store(scores[l] + (video * L + word) * steps[l] + row + j * ROWS, score, mask=here)
 
 
 @triton.jit
 def backward_kernel(
-    queries, keys, masks, gradients, factors, channels,
+    query_powers, key_powers, masks, gradients, factors, channels,
     query_gradients, key_gradients, factor_gradients, channel_gradients,
-    query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D,
+    mask_b, factor_k, steps, B, L, D, WIDTH, HEIGHT,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
-    WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    FULL: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """∂/∂q_i = Σ_r G_i and ∂/∂k_i = Σ_w G_i, where G = (1 - X²) · ∂/∂X and X is computed again.
 
     ∂/∂X_i[r] = g_i[r] · v_i + Σ_k factor_i[k, r] · ∂/∂pooled_i[k], where g are the gradients of the scores and v_i is
     the vector that X_i meets. Both vanish in the padding. Grid: blocks of channels, videos. factor_gradients
     [B, blocks, K, ΣT] and channel_gradients [B, D] are parts, to be summed over videos and blocks; PER_WORD they are
-    [B, L, D] and whole.
+    [B, L, D] and whole. FULL: every row is a step of each modality.
     """
     video = tl.program_id(1).to(tl.int64)
-    channel = tl.program_id(0) * LANES + tl.arange(0, LANES)
-    inside = (channel < D)[None, :]
-    real = _load_real(masks, mask_b, video, 0, steps, N, TILES, ROWS, MASKED)
-    factor = _load_factors(factors, factor_k, 0, real, N, K, TILES, ROWS)
+    channel = tl.program_id(0) * LANES + tl.arange(0, LANES)[None, :, None]
+    row = tl.arange(0, ROWS)[None, None, :]
+    inside = channel < D
+    real = _load_real(masks, mask_b, video, row, steps, N, TILES, ROWS, MASKED)
+    factor = _load_factors(factors, factor_k, row, real, N, K, TILES, ROWS)
     channel_weights = ()
     if not PER_WORD:
-        channel_weights = _load_channels(channels, video, tl.arange(0, 1), L, channel, D, N, False)
-    centre = _load_queries(queries, query_b, query_l, video, tl.arange(0, 1), L, channel, D, N)
-    key = _load_keys(keys, key_b, key_t, video, 0, real, channel, D, N, TILES, ROWS)
-    key_powers = _key_powers(key, centre, N, TILES)
+        channel_weights = _load_vectors(channels, video, 0, L, channel, D, N, False)
+    key = ()
+    for i in tl.static_range(N):
+        for j in tl.static_range(TILES):
+            start = (i * B + video) * WIDTH * HEIGHT + j * ROWS
+            key = key + (tl.load(key_powers + start + (channel * HEIGHT + row)),)
 
-    key_gradient = _zeros(N * TILES, [1, ROWS, LANES])
-    factor_gradient = _zeros(K * N * TILES, [1, ROWS, LANES])
-    channel_gradient = _zeros(N, [WORDS, LANES])
-    for first in range(0, L, WORDS):
-        word = first + tl.arange(0, WORDS)
-        query = _load_queries(queries, query_b, query_l, video, word, L, channel, D, N)
-        r = _reciprocals(query, centre, key_powers, N, TILES, NATIVE)
-        lines = ()
-        for i in tl.static_range(N):
-            lines = lines + ((video * L + word) * steps[i],)
-        gradient = _load_steps(gradients, lines, word < L, 0, real, N, TILES, ROWS)
+    key_gradient = _zeros(N * TILES, [1, LANES, ROWS])
+    factor_gradient = _zeros(K * N * TILES, [1, LANES, ROWS])
+    channel_gradient = _zeros(N, [1, LANES, 1])
+    for word in range(0, L):
+        r = ()
         x = ()
-        for t in tl.static_range(N * TILES):
-            x = x + (1.0 - 2.0 * r[t],)
-        weighed = _weigh(gradient, 0, x, N, TILES)
-        for k in tl.static_range(K):
-            weighed = weighed + _weigh(factor, k * N * TILES, x, N, TILES)
-        # Σ_r g_l[r] X_l[r, d] for each l, which is the gradient of v_l, and after them the pooled vectors of each k.
-        summed = _sum_rows(weighed, (1 + K) * N, NATIVE)
+        gradient = ()
+        for i in tl.static_range(N):
+            query = tl.load(query_powers + ((i * B + video) * L + word) * WIDTH + channel)
+            for j in tl.static_range(TILES):
+                s = _reciprocal(query * key[i * TILES + j] + 1.0, NATIVE)
+                r = r + (s,)
+                x = x + (1.0 - 2.0 * s,)
+                step = j * ROWS + row + channel * 0
+                pointers = gradients[i] + (video * L + word) * steps[i] + step
+                if FULL:
+                    g = tl.load(pointers)
+                else:
+                    g = tl.load(pointers, mask=step < steps[i], other=0.0)
+                if MASKED:
+                    g = tl.where(real[i * TILES + j], g, 0.0)
+                gradient = gradient + (g.to(tl.float32),)
+        summed = _pool(gradient, 0, x, N, TILES)  # the gradient of v_l
 
         vectors = channel_weights
         if PER_WORD:
-            vectors = _load_channels(channels, video, word, L, channel, D, N, True)
+            vectors = _load_vectors(channels, video, word, L, channel, D, N, True)
         correlation = ()
         pooled_gradients = ()
         if K > 0:
-            correlation = _zeros(N, [WORDS, LANES])
+            correlation = _zeros(N, [1, LANES, 1])
             for k in tl.static_range(K):
-                pooled = ()
-                for i in tl.static_range(N):
-                    pooled = pooled + (summed[(1 + k) * N + i],)
+                pooled = _pool(factor, k * N * TILES, x, N, TILES)
                 added = ()
                 for l in tl.static_range(N):
                     added = added + (correlation[l] + _product(pooled, l, l, N),)
                 correlation = added
                 for i in tl.static_range(N):
-                    of_pooled = tl.zeros([WORDS, LANES], tl.float32)
+                    of_pooled = tl.zeros([1, LANES, 1], tl.float32)
                     for l in tl.static_range(N):
                         if l != i:
                             of_pooled += summed[l] * channel_weights[l] * _product(pooled, l, i, N)
-                    pooled_gradients = pooled_gradients + (of_pooled[:, None, :],)
+                    pooled_gradients = pooled_gradients + (of_pooled,)
             vectors = ()
             for l in tl.static_range(N):
                 vectors = vectors + (channel_weights[l] * correlation[l],)
@@ -341,60 +286,50 @@ def backward_kernel(
             if K > 0:
                 of_channel *= correlation[l]
             if PER_WORD:
-                pointers = channel_gradients[l] + ((video * L + word) * D)[:, None] + channel[None, :]
-                tl.store(pointers, of_channel, mask=(word < L)[:, None] & inside)
+                tl.store(channel_gradients[l] + (video * L + word) * D + channel, of_channel, mask=inside)
             added = added + (channel_gradient[l] + of_channel,)
         channel_gradient = added
 
         of_keys = ()
-        of_queries = ()
         for i in tl.static_range(N):
-            of_query = tl.zeros([WORDS, ROWS, LANES], tl.float32)
+            of_query = tl.zeros([1, LANES, ROWS], tl.float32)
             for j in tl.static_range(TILES):
-                of_x = gradient[i * TILES + j] * vectors[i][:, None, :]
+                of_x = gradient[i * TILES + j] * vectors[i]
                 for k in tl.static_range(K):
                     of_x += factor[(k * N + i) * TILES + j] * pooled_gradients[k * N + i]
                 s = r[i * TILES + j]
                 of_z = of_x * (s - s * s)  # 1 - X² = 4 (r - r²): the 4 comes last
                 of_query += of_z
-                of_keys = of_keys + (key_gradient[i * TILES + j] + _sum_words(of_z, WORDS),)
-            of_queries = of_queries + (of_query,)
+                of_keys = of_keys + (key_gradient[i * TILES + j] + of_z,)
+            pointers = query_gradients[i] + (video * L + word) * D + channel
+            value = 4.0 * tl.sum(of_query, axis=2, keep_dims=True)
+            tl.store(pointers, value.to(query_gradients[i].dtype.element_ty), mask=inside)
         key_gradient = of_keys
-        of_queries = _sum_rows(of_queries, N, NATIVE)
-        for i in tl.static_range(N):
-            pointers = query_gradients[i] + ((video * L + word) * D)[:, None] + channel[None, :]
-            here = (word < L)[:, None] & inside
-            tl.store(pointers, (4.0 * of_queries[i]).to(query_gradients[i].dtype.element_ty), mask=here)
 
         of_factors = ()
         for k in tl.static_range(K):
             for i in tl.static_range(N):
                 for j in tl.static_range(TILES):
                     part = factor_gradient[(k * N + i) * TILES + j]
-                    of_factors = of_factors + (
-                        part + _sum_words(x[i * TILES + j] * pooled_gradients[k * N + i], WORDS),
-                    )
+                    of_factors = of_factors + (part + x[i * TILES + j] * pooled_gradients[k * N + i],)
         factor_gradient = of_factors
 
     block = video * tl.num_programs(0) + tl.program_id(0)
     all_steps = 0
     for i in tl.static_range(N):
         all_steps += steps[i]
-    start = 0
+    before = 0
     for i in tl.static_range(N):
         if not PER_WORD:
-            pointers = channel_gradients[i] + video * D + channel
-            tl.store(pointers, tl.sum(channel_gradient[i], axis=0), mask=channel < D)
+            tl.store(channel_gradients[i] + video * D + channel, channel_gradient[i], mask=inside)
         for j in tl.static_range(TILES):
-            row = j * ROWS + tl.arange(0, ROWS)
-            line = (video * steps[i] + row).to(tl.int64) * D
-            pointers = key_gradients[i] + line[None, :, None] + channel[None, None, :]
-            value = 4.0 * key_gradient[i * TILES + j]
-            here = (row < steps[i])[None, :, None] & inside[:, None, :]
-            tl.store(pointers, value.to(key_gradients[i].dtype.element_ty), mask=here)
+            step = row + j * ROWS
+            pointers = key_gradients[i] + (video * steps[i] + step) * D + channel
+            value = (4.0 * key_gradient[i * TILES + j]).to(key_gradients[i].dtype.element_ty)
+            tl.store(pointers, value, mask=(step < steps[i]) & inside)
             for k in tl.static_range(K):
-                of_factor = tl.sum(factor_gradient[(k * N + i) * TILES + j], axis=2)
-                of_factor = tl.where(real[i * TILES + j][None, :], of_factor, 0.0)
-                pointers = factor_gradients + (block * K + k) * all_steps + start + row
-                tl.store(pointers[None, :], of_factor, mask=(row < steps[i])[None, :])
-        start += steps[i]
+                of_factor = tl.sum(factor_gradient[(k * N + i) * TILES + j], axis=1, keep_dims=True)
+                of_factor = tl.where(real[i * TILES + j], of_factor, 0.0)
+                pointers = factor_gradients + (block * K + k) * all_steps + before + step
+                tl.store(pointers, of_factor, mask=step < steps[i])
+        before += steps[i]
