@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from hoca import ops
 from hoca.models.config import Config, Group
+from hoca.models.lanes import Lanes
+from hoca.models.products import Linear
 
 
 class CrossModalAttention(nn.Module):
@@ -29,8 +31,8 @@ class CrossModalAttention(nn.Module):
                 self.slots[group, modality] = 0 if config.share_projections else counts[modality]
                 counts[modality] = 1 if config.share_projections else counts[modality] + 1
         used = {modality: count for modality, count in counts.items() if count}
-        self.queries = nn.ModuleDict({m: nn.Linear(config.hidden, n * self.size) for m, n in used.items()})
-        self.keys = nn.ModuleDict({m: nn.Linear(2 * config.hidden, n * self.size, bias=False) for m, n in used.items()})
+        self.queries = nn.ModuleDict({m: Linear(config.hidden, n * self.size) for m, n in used.items()})
+        self.keys = nn.ModuleDict({m: Linear(2 * config.hidden, n * self.size, bias=False) for m, n in used.items()})
         self.scorers = nn.ModuleList(_scorer(group, config) for group in config.groups)
 
     def project(self, encoded: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -41,18 +43,23 @@ class CrossModalAttention(nn.Module):
         self, hidden: Tensor, keys: Mapping[str, Tensor], masks: Mapping[str, Tensor | None]
     ) -> dict[str, dict[Group, Tensor]]:
         """hidden [B, Q, H] → scores [B, Q, T_m] per modality and group, for the groups whose members are all given."""
-        queries = {m: self.queries[m](hidden).unflatten(-1, (-1, self.size)) for m in keys}  # [B, Q, slots, D]
+        # Taken apart at once, so that the gradients of all slots are put together at once.
+        queries = {m: self.queries[m](hidden).unflatten(-1, (-1, self.size)).unbind(2) for m in keys}  # [B, Q, D]
+        slots = {m: key.unbind(2) for m, key in keys.items()}  # [B, T, D]
         scores: dict[str, dict[Group, Tensor]] = {m: {} for m in masks}
+        lanes = Lanes(hidden.device, captured=True)
         for group, scorer in zip(self.groups, self.scorers, strict=True):
             if all(m in keys for m in group):
-                of_group = scorer(  # eq. 18
-                    [queries[m][:, :, self.slots[group, m]] for m in group],
-                    [keys[m][:, :, self.slots[group, m]] for m in group],
-                    [masks[m] for m in group],
-                    self.backend,
-                )
+                with lanes.beside():
+                    of_group = scorer(  # eq. 18
+                        [queries[m][self.slots[group, m]] for m in group],
+                        [slots[m][self.slots[group, m]] for m in group],
+                        [masks[m] for m in group],
+                        self.backend,
+                    )
                 for modality, score in zip(group, of_group, strict=True):
                     scores[modality][group] = score
+        lanes.join([score for of_modality in scores.values() for score in of_modality.values()])
         return scores
 
 

@@ -151,13 +151,16 @@ class Captioner(nn.Module):
         masks = {m: mask if m in memory.ragged else None for m, mask in memory.masks.items()}
         scores = self.attention(queries, memory.keys, masks)
         contexts, merged, groups = {}, {}, {}
+        lanes = Lanes(queries.device, captured=True)
         for modality, encoded in memory.encoded.items():
             mask = memory.masks[modality]
-            alpha, groups[modality] = self.merge(
-                modality, scores[modality], mask, memory.present, encoded.dtype, complete=not memory.ragged
-            )
-            merged[modality] = alpha.expand(-1, queries.shape[1], -1)
-            contexts[modality] = merged[modality].to(encoded.dtype) @ encoded  # eq. 5
+            with lanes.beside():
+                alpha, groups[modality] = self.merge(
+                    modality, scores[modality], mask, memory.present, encoded.dtype, complete=not memory.ragged
+                )
+                merged[modality] = alpha.expand(-1, queries.shape[1], -1)
+                contexts[modality] = merged[modality].to(encoded.dtype) @ encoded  # eq. 5
+        lanes.join(contexts.values())
         stacked = torch.stack(list(contexts.values()), dim=2)  # [B, Q, N, 2H]
         present = torch.stack(list(memory.present.values()), dim=1)  # [B, N]
         beta = self.fusion(queries, stacked, present)  # [B, Q, N]

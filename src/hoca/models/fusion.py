@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hoca.models.config import Config
+from hoca.models.products import Linear
 
 
 class HierarchicalFusion(nn.Module):
@@ -14,7 +15,7 @@ class HierarchicalFusion(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.query = nn.Linear(config.hidden, config.attention)  # W_e, b_e
-        self.key = nn.Linear(2 * config.hidden, config.attention, bias=False)  # U_e
+        self.key = Linear(2 * config.hidden, config.attention, bias=False)  # U_e
         self.channel = nn.Linear(config.attention, 1, bias=False)  # w_e
 
     def forward(self, hidden: Tensor, contexts: Tensor, present: Tensor) -> Tensor:

@@ -12,16 +12,21 @@ _streams: dict[torch.device, list[torch.cuda.Stream]] = {}
 
 
 class Lanes:
-    """Streams that begin where the current one stands and are joined by it again; autograd goes back the same way."""
+    """Streams that begin where the current one stands and are joined by it again; autograd goes back the same way.
 
-    def __init__(self, device: torch.device) -> None:
+    `captured`: only while a graph is captured, where streams cost nothing. Launched one by one, short kernels wait for
+    the host, and a stream each would only add to its work.
+    """
+
+    def __init__(self, device: torch.device, *, captured: bool = False) -> None:
         self.device = device
+        self.active = device.type == "cuda" and (not captured or torch.cuda.is_current_stream_capturing())
         self.used = 0
 
     @contextmanager
     def beside(self) -> Iterator[None]:
         """The next lane, beside the current stream and the lanes before."""
-        if self.device.type != "cuda":
+        if not self.active:
             yield
             return
         streams = _streams.setdefault(self.device, [])
@@ -35,7 +40,7 @@ class Lanes:
 
     def join(self, results: Iterable[Tensor]) -> None:
         """From here on, the current stream may use what the lanes have made."""
-        if self.device.type != "cuda":
+        if not self.active:
             return
         current = torch.cuda.current_stream(self.device)
         for stream in _streams.get(self.device, [])[: self.used]:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.models.config import Config
+from hoca.models.products import linear
 
 ALIGNMENT = 8  # of 16-bit numbers in 16 bytes
 
@@ -52,6 +53,6 @@ def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
     words = weight.shape[0]
     more = -words % alignment if x.is_cuda else 0
     if not more:
-        return F.linear(x, weight, bias)
+        return linear(x, weight, bias)
     padded = F.pad(weight.to(x.dtype), (0, 0, 0, more)), F.pad(bias.to(x.dtype), (0, more))
-    return F.linear(x, *padded)[..., :words]
+    return linear(x, *padded)[..., :words]

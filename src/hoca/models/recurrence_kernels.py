@@ -9,14 +9,15 @@ D directions, B rows, T steps, H hidden units; gates in the order i, f, g, o.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from hoca.models.products import tf32
 
 
 @triton.jit
@@ -256,12 +257,6 @@ def _dot_precision() -> str:
     return "tf32" if torch.backends.cudnn.allow_tf32 else "tf32x3"
 
 
-@contextmanager
-def _lstm_precision() -> Iterator[None]:
+def _lstm_precision() -> AbstractContextManager[None]:
     """The LSTM's own matrix products follow cuDNN's switch for TF32 as well, not that of other products."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+    return tf32(allowed=torch.backends.cudnn.allow_tf32)

@@ -1,0 +1,82 @@
+"""Large float32 matrix products on a GPU's tensor cores, with float32's accuracy.
+
+Tensor cores take TF32, which keeps 11 of float32's 24 bits. So each number is split into two that TF32 holds, x = h + l
+with |l| ≤ 2^-11 |x|, and a product of matrices becomes three, summed in float32: h h' + h l' + l h'. What is left out,
+l l', is below float32's own rounding; what remains, about 2e-6, comes from how tensor cores sum. Three products on
+tensor cores take less time than one on the ordinary cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+WORTHWHILE = 1 << 29  # multiplications: below this, splitting costs more than it saves
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`F.linear`: x [..., I] W' + b for W [O, I]. A user's own choice of TF32, or of another type, is kept to."""
+    rows = x.numel() // max(x.shape[-1], 1)
+    float32 = x.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled(x.device.type)
+    large = rows * weight.numel() >= WORTHWHILE
+    if not (x.is_cuda and float32 and large and _has_triton()) or torch.backends.cuda.matmul.allow_tf32:
+        return F.linear(x, weight, bias)
+    return SplitLinear.apply(x.reshape(rows, -1), weight, bias).unflatten(0, x.shape[:-1])
+
+
+class Linear(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
+class SplitLinear(torch.autograd.Function):
+    """x [M, I] W' + b, and its gradients, each as three products of halves."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return product(x, weight.t(), bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        gradient = gradients[0]
+        return (
+            product(gradient, weight) if needs_x else None,
+            product(gradient.t(), x) if needs_weight else None,
+            gradient.sum(0) if needs_bias else None,
+        )
+
+
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    """a [M, K] b [K, N] (+ bias [N]); the small parts are summed first."""
+    from hoca.models.split_kernel import split
+
+    (a_high, a_low), (b_high, b_low) = split(a), split(b)
+    with tf32(allowed=True):
+        out = a_low @ b_high if bias is None else torch.addmm(bias, a_low, b_high)
+        return out.addmm_(a_high, b_low).addmm_(a_high, b_high)
+
+
+@contextmanager
+def tf32(*, allowed: bool) -> Iterator[None]:
+    """Whether matrix products may round their float32 arguments to TF32."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
