@@ -5,7 +5,7 @@
     python benchmarks/default_model.py ship runs/default-3 --modalities image audio
     python benchmarks/default_model.py score               -> results/default-model-shipped.csv, docs/model-card.md
 
-    for fold in 0 1 2; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
+    for fold in 0 1 2 3; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
     python benchmarks/default_model.py compare --jobs 8    (on a GPU)
     python benchmarks/default_model.py table --conditions 'GPU, versions'    -> results/default-model.csv
 
@@ -16,13 +16,13 @@ that are set aside, so that differences are paired.
 from __future__ import annotations
 
 import argparse
-import subprocess
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiment import ROOT, SCORES, Row, Run, summary, write
+from experiment import ROOT, SCORES, Row, Run, summary, train, write
 
 if TYPE_CHECKING:
     from hoca.training import Checkpoint
@@ -103,7 +103,12 @@ def runs(options: argparse.Namespace) -> list[Run]:
             fold,
             options.runs / f"{name.replace(' ', '-')}-{fold}",
             RECIPE,
-            (f"data={options.data}-{fold}/clips", f"vocabulary={options.data}-{fold}/vocabulary.json", *changes),
+            (
+                f"data={options.data}-{fold}/clips",
+                f"vocabulary={options.data}-{fold}/vocabulary.json",
+                *changes,
+                *options.overrides,
+            ),
         )
         for fold in range(options.folds)
         for name, changes in VARIANTS.items()
@@ -111,19 +116,8 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 
 def compare(options: argparse.Namespace) -> None:
-    """`jobs` processes, each of which trains its share of the runs one after the other."""
-    if options.part is None:
-        parts = [[sys.executable, *sys.argv, "--part", str(part)] for part in range(options.jobs)]
-        codes = [process.wait() for process in [subprocess.Popen(command) for command in parts]]
-        sys.exit(max(codes))
-    from hoca.training import read_recipe, train
-    from hoca.training.report import evaluate
-
-    for run in runs(options)[options.part :: options.jobs]:
-        if not run.captions.is_file():
-            overrides = [*run.overrides, f"seed={run.seed}", f"run={run.folder}", *options.overrides]
-            train(read_recipe(run.recipe, overrides), resume=True)
-            evaluate(run.folder, metrics=("CIDEr",))
+    """Train all variants on all folds, `jobs` at a time."""
+    train(runs(options), options.jobs)
 
 
 def table(options: argparse.Namespace) -> None:
@@ -133,12 +127,16 @@ def table(options: argparse.Namespace) -> None:
         evaluator = _evaluator(Path(f"{options.data}-{fold}") / "clips", "test")
         for run in runs(options):
             if run.seed == fold and run.captions.is_file():
-                rows.append({"variant": run.name, "seed": fold, **evaluator.evaluate(run.said(), SCORES).corpus})
-    base = {row["seed"]: row["CIDEr"] for row in rows if row["variant"] == "hoca-u"}
+                nats = json.loads((run.folder / "nats-test.json").read_text()) / 100  # a summary is in percent
+                scores = evaluator.evaluate(run.said(), SCORES).corpus
+                rows.append({"variant": run.name, "seed": fold, **scores, "nats per word": nats})
+    compared = ("CIDEr", "nats per word")
+    base = {row["seed"]: row for row in rows if row["variant"] == "hoca-u"}
     for row in rows:
-        row["CIDEr - hoca-u"] = row["CIDEr"] - base[row["seed"]]
+        row |= {f"{name} - hoca-u": row[name] - base[row["seed"]][name] for name in compared}
+    columns = (*SCORES, *compared[1:], *(f"{name} - hoca-u" for name in compared))
     note = {"recipe": RECIPE.name, "conditions": options.conditions}
-    write(RESULTS / "default-model.csv", [row | note for row in summary(rows, (*SCORES, "CIDEr - hoca-u"))])
+    write(RESULTS / "default-model.csv", [row | note for row in summary(rows, columns)])
 
 
 def score(options: argparse.Namespace) -> None:
@@ -220,9 +218,8 @@ def main() -> None:
     parser.add_argument("--data", default=str(ROOT / "data" / "default"), help="folder of `hoca data prepare default`")
     parser.add_argument("--table", default="default-model-shipped.csv", help="score: the file in results/")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-compare")
-    parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--folds", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=1, help="processes that train at a time")
-    parser.add_argument("--part", type=int, help="which of the processes this is")
     parser.add_argument("--conditions", default="", help="hardware and versions, a column of the table")
     parser.add_argument("--overrides", nargs="*", default=[], help="KEY=VALUE: keys of the recipe to change")
     options = parser.parse_args()

@@ -71,7 +71,31 @@ def _train_one(recipe: str, folder: str, *overrides: str) -> None:
     from hoca.training.report import evaluate
 
     train_run(read_recipe(Path(recipe), [*overrides, f"run={folder}"]), resume=True)
+    nats = nats_per_word(Path(folder))
+    (Path(folder) / "nats-test.json").write_text(json.dumps(nats))
     evaluate(Path(folder), metrics=("CIDEr",))
+
+
+def nats_per_word(run: Path, split: str = "test") -> float:
+    """How surprised the run's model is by the captions of a split: steadier than scores of what it says."""
+    import torch
+
+    from hoca.captioning import load
+    from hoca.data import Batches, FolderDataset
+    from hoca.training import read_recipe
+    from hoca.training.objective import caption_loss
+
+    model = load(run)
+    device, pad = next(model.parameters()).device, model.vocabulary.pad
+    dataset = FolderDataset(read_recipe(run / "recipe.yaml").data, modalities=list(model.config.modalities))
+    total = words = 0.0
+    with torch.no_grad():
+        for batch in Batches(dataset, split, model.vocabulary, batch=16):
+            here = batch.to(device)
+            logits = model(here.features, here.lengths, here.words[:, :, :-1], here.category)
+            total += float(caption_loss(logits, here.words, pad, 0.0))
+            words += int((batch.words[:, :, 1:] != pad).sum())
+    return total / words
 
 
 def summary(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
@@ -83,8 +107,8 @@ def summary(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
         of_name: Row = {"variant": name, "seeds": len(mine)}
         for column in columns:
             values = [100 * row[column] for row in mine]
-            of_name[column] = round(statistics.mean(values), 2)
-            of_name[f"{column} sd"] = round(statistics.stdev(values), 2) if len(values) > 1 else ""
+            of_name[column] = round(statistics.mean(values), 3)
+            of_name[f"{column} sd"] = round(statistics.stdev(values), 3) if len(values) > 1 else ""
         found.append(of_name)
     return found
 

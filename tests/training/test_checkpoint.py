@@ -39,6 +39,7 @@ def test_matrices_in_bytes_are_near_and_small(tmp_path: Path) -> None:
         "a": torch.randn(50, 400) * torch.logspace(-6, 6, 50)[:, None],
         "b": torch.randn(7),
         "c": torch.zeros(2, 3),
+        "d": torch.zeros(0, 0),
     }
     path = tmp_path / "a.safetensors"
     write_checkpoint(path, Checkpoint(in_bytes(weights), {}))
@@ -49,6 +50,7 @@ def test_matrices_in_bytes_are_near_and_small(tmp_path: Path) -> None:
     assert bool(((found["a"] - weights["a"]).abs() <= 0.501 * step).all())
     assert torch.equal(found["b"], weights["b"].half())
     assert torch.equal(found["c"], weights["c"])
+    assert found["d"].shape == (0, 0)
 
 
 @pytest.fixture(scope="module")

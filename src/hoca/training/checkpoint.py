@@ -71,7 +71,7 @@ def in_bytes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     packed: dict[str, Tensor] = {}
     for key, value in tensors.items():
-        if value.dim() == 2:
+        if value.dim() == 2 and value.numel():
             scale = (value.float().abs().amax(1, keepdim=True) / 127).clamp(min=1e-12)  # [rows, 1]
             packed[key], packed[key + ROWS] = (value.float() / scale).round().to(torch.int8), scale
         else:
