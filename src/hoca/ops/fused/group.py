@@ -15,7 +15,7 @@ from hoca.ops.fused.kernels import backward_kernel, forward_kernel, powers_kerne
 MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
 MOST_RANK = 4
 MOST_TILES = 5  # of a program, where it need not have them all
-ALIGNMENT = 16  # of the powers' channels: a multiple of every tile's
+ALIGNMENT = 64  # of the powers' channels: a multiple of every tile's
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,12 @@ class Tile:
     lanes: int
     warps: int
     words: int = 1
+    ahead: bool = False  # load what comes next while working
 
     def sizes(self) -> dict[str, int]:
         """By the kernels' names."""
-        return {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "num_warps": self.warps}
+        sizes = {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "num_warps": self.warps}
+        return sizes | {"AHEAD": self.ahead}
 
 
 def fits(steps: Sequence[int], rank: int) -> bool:
@@ -61,8 +63,9 @@ class _Scores(torch.autograd.Function):
         scores = tuple(queries[0].new_empty((batch, words, t), dtype=dtype) for t in steps)
         tile = _forward_tile(steps, factors[0].shape[0] if factors else 0)
         masks = _all_or_none(masks, keys)
-        group = _Group(*_powers(queries, keys, masks, tile), masks, factors, channels, steps, queries[0].shape[2])
-        blocks = group.key_powers.shape[3] // (tile.tiles * tile.rows)
+        blocks = cdiv(max(steps), tile.tiles * tile.rows)
+        powers = make_powers(queries, keys, masks, blocks * tile.tiles * tile.rows)
+        group = _Group(*powers, masks, factors, channels, steps, queries[0].shape[2])
         forward_kernel[(cdiv(words, tile.words), batch, blocks)](
             group.query_powers, group.key_powers, group.masks or channels, scores, factors, channels,
             *group.numbers(), WORDS=tile.words, **tile.sizes(),
@@ -91,7 +94,7 @@ class _Scores(torch.autograd.Function):
         channel_parts = empty(count, batch, *([words] if group.per_word else []), group.size).unbind(0)
         backward_kernel[(blocks, batch)](
             group.query_powers, group.key_powers, group.masks or group.channels,
-            tuple(g.contiguous() for g in gradients), group.factors, group.channels,
+            group.real_gradients(gradients), group.factors, group.channels,
             query_gradients, key_gradients, factor_parts, channel_parts,
             *group.numbers(), FULL=all(t == tile.tiles * tile.rows for t in group.steps), **tile.sizes(),
         )  # fmt: skip
@@ -130,6 +133,13 @@ class _Group:
     def per_word(self) -> bool:
         return self.channels[0].dim() == 3
 
+    def real_gradients(self, gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Nothing can come from the padding."""
+        if not self.masks:
+            return tuple(gradient.contiguous() for gradient in gradients)
+        pairs = zip(self.masks, gradients, strict=True)
+        return tuple(torch.where(mask[:, None], gradient, 0.0).contiguous() for mask, gradient in pairs)
+
     def numbers(self) -> tuple[Any, ...]:
         """Strides, sizes and what the kernels are specialised on, in their order."""
         count, batch, words, width = self.query_powers.shape
@@ -142,14 +152,13 @@ class _Group:
         )
 
 
-def _powers(
-    queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], tile: Tile
+def make_powers(
+    queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int
 ) -> tuple[Tensor, Tensor]:
-    """Of queries [N, B, L, WIDTH] and keys [N, B, WIDTH, HEIGHT], in one launch."""
+    """Of queries [N, B, L, WIDTH] and keys [N, B, WIDTH, height], in one launch."""
     count, (batch, words, size) = len(queries), queries[0].shape
     steps = tuple(key.shape[1] for key in keys)
     width = cdiv(size, ALIGNMENT) * ALIGNMENT
-    height = cdiv(max(steps), tile.tiles * tile.rows) * tile.tiles * tile.rows
     query_powers = queries[0].new_empty((count, batch, words, width), dtype=torch.float32)
     key_powers = queries[0].new_empty((count, batch, width, height), dtype=torch.float32)
     lanes, block = 64, 32

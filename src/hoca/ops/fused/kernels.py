@@ -98,6 +98,48 @@ def _pool(weights, first: tl.constexpr, x, N: tl.constexpr, TILES: tl.constexpr)
 
 
 @triton.jit
+def place(channel, row, HEIGHT):
+    """Where a key's power lies: blocks of 8 channels × 16 rows, so that what a warp loads at once lies side by side."""
+    return (channel // 8) * (8 * HEIGHT) + (row // 16) * 128 + (channel % 8) * 16 + row % 16
+
+
+@triton.jit
+def _load_block(
+    query_powers, key_powers, channels, video, line, lane, row, first, B, L, D, WIDTH, HEIGHT,
+    N: tl.constexpr, PER_WORD: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """All that a forward program needs of some channels: keys [words, channels, rows], queries, and what X_l meets."""
+    keys = ()
+    queries = ()
+    block = place(first, 0, HEIGHT) + place(lane, row, HEIGHT) + line * 0
+    for i in tl.static_range(N):
+        queries = queries + (tl.load(query_powers + (i * B + video) * L * WIDTH + first + (line * WIDTH + lane)),)
+        for j in tl.static_range(TILES):
+            keys = keys + (tl.load(key_powers + (i * B + video) * WIDTH * HEIGHT + block + 8 * j * ROWS),)
+    return keys, queries, _load_vectors(channels, video, line, L, first + lane, D, N, PER_WORD)
+
+
+@triton.jit
+def _load_word(
+    query_powers, gradients, video, word, channel, row, steps, B, L, WIDTH,
+    N: tl.constexpr, FULL: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """All that a backward program needs of a word: gradients of the scores [1, channels, rows], and queries."""
+    loaded = ()
+    queries = ()
+    for i in tl.static_range(N):
+        queries = queries + (tl.load(query_powers + ((i * B + video) * L + word) * WIDTH + channel),)
+        for j in tl.static_range(TILES):
+            step = j * ROWS + row + channel * 0
+            pointers = gradients[i] + (video * L + word) * steps[i] + step
+            if FULL:
+                loaded = loaded + (tl.load(pointers),)
+            else:
+                loaded = loaded + (tl.load(pointers, mask=step < steps[i], other=0.0),)
+    return loaded, queries
+
+
+@triton.jit
 def _product(pooled, left_out: tl.constexpr, also: tl.constexpr, N: tl.constexpr):
     """Of all modalities but one or two."""
     product = tl.full(pooled[0].shape, 1.0, tl.float32)
@@ -116,8 +158,8 @@ def powers_kernel(
     """e^{2(q - c)} [N, B, L, WIDTH] and e^{2(k + c)} [N, B, WIDTH, HEIGHT], where c is the query of the first word.
 
     About c, large q and k of opposite sign neither overflow nor lose their difference: only queries of one video that
-    differ by more than 34 in a channel meet the limit of `_powers`. Rows lie side by side, since the kernels below
-    load them so; what is no step or no channel is 0. Grid: blocks of channels, videos, keys and then blocks of words.
+    differ by more than 34 in a channel meet the limit of `_powers`. Keys lie as `place` says; what is no step or no
+    channel is 0. Grid: blocks of channels, videos, keys and then blocks of words.
     """
     video = tl.program_id(1).to(tl.int64)
     channel = tl.program_id(0) * LANES + tl.arange(0, LANES)[:, None]
@@ -133,7 +175,7 @@ def powers_kernel(
                 pointers = keys[i] + video * key_b[i] + (row * key_t[i] + channel)
                 key = tl.load(pointers, mask=real & inside, other=0.0).to(tl.float32)
                 power = tl.where(real & inside, _powers(key, centre), 0.0)
-                pointers = key_powers + ((i * B + video) * WIDTH + channel) * HEIGHT + row
+                pointers = key_powers + (i * B + video) * WIDTH * HEIGHT + place(channel, row, HEIGHT)
                 tl.store(pointers, power, mask=(channel < WIDTH) & (row < HEIGHT))
         else:
             word = (tl.program_id(2) - 1) * WORDS + tl.arange(0, WORDS)[None, :]
@@ -149,13 +191,14 @@ def forward_kernel(
     query_powers, key_powers, masks, scores, factors, channels,
     mask_b, factor_k, steps, B, L, D, WIDTH, HEIGHT,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
-    WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    AHEAD: tl.constexpr, WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
 
     X = tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}): one special-function operation per element. K = 0 is without the sum
-    over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are.
-    Grid: blocks of words, videos, blocks of rows (one if K > 0).
+    over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are. AHEAD: channels are loaded
+    while those before are worked on, which takes registers. Grid: blocks of words, videos, blocks of rows
+    (one if K > 0).
     """
     video = tl.program_id(1).to(tl.int64)
     word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)[:, None, None]
@@ -164,19 +207,31 @@ def forward_kernel(
     row = tl.program_id(2) * (TILES * ROWS) + tl.arange(0, ROWS)[None, None, :]
     real = _load_real(masks, mask_b, video, row, steps, N, TILES, ROWS, MASKED)
     factor = _load_factors(factors, factor_k, row, real, N, K, TILES, ROWS)
-    key_tile = lane * HEIGHT + row + word * 0  # [words, channels, rows]
 
     total = _zeros(N * TILES, [WORDS, LANES, ROWS])
+    if AHEAD:
+        next_key, next_query, next_given = _load_block(
+            query_powers, key_powers, channels, video, line, lane, row, 0, B, L, D, WIDTH, HEIGHT,
+            N, PER_WORD, TILES, ROWS,
+        )  # fmt: skip
     for first in range(0, D, LANES):
+        if AHEAD:
+            key, query, given = next_key, next_query, next_given
+            next_key, next_query, next_given = _load_block(
+                query_powers, key_powers, channels, video, line, lane, row, tl.minimum(first + LANES, WIDTH - LANES),
+                B, L, D, WIDTH, HEIGHT, N, PER_WORD, TILES, ROWS,
+            )  # fmt: skip
+        else:
+            key, query, given = _load_block(
+                query_powers, key_powers, channels, video, line, lane, row, first, B, L, D, WIDTH, HEIGHT,
+                N, PER_WORD, TILES, ROWS,
+            )  # fmt: skip
         x = ()
         for i in tl.static_range(N):
-            query = tl.load(query_powers + (i * B + video) * L * WIDTH + first + (line * WIDTH + lane))
             for j in tl.static_range(TILES):
-                start = (i * B + video) * WIDTH * HEIGHT + first * HEIGHT + j * ROWS
-                key = tl.load(key_powers + start + key_tile)
-                x = x + (1.0 - 2.0 * _reciprocal(query * key + 1.0, NATIVE),)
-        vectors = _load_vectors(channels, video, line, L, first + lane, D, N, PER_WORD)  # what X_l meets
+                x = x + (1.0 - 2.0 * _reciprocal(query[i] * key[i * TILES + j] + 1.0, NATIVE),)
 
+        vectors = given
         if K > 0:
             correlation = _zeros(N, [WORDS, LANES, 1])
             for k in tl.static_range(K):
@@ -187,7 +242,7 @@ def forward_kernel(
                 correlation = added  # eq. 16: B_l
             scaled = ()
             for l in tl.static_range(N):
-                scaled = scaled + (vectors[l] * correlation[l],)
+                scaled = scaled + (given[l] * correlation[l],)
             vectors = scaled
 
         added = ()
@@ -210,14 +265,15 @@ def backward_kernel(
     query_gradients, key_gradients, factor_gradients, channel_gradients,
     mask_b, factor_k, steps, B, L, D, WIDTH, HEIGHT,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
-    FULL: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    FULL: tl.constexpr, AHEAD: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """∂/∂q_i = Σ_r G_i and ∂/∂k_i = Σ_w G_i, where G = (1 - X²) · ∂/∂X and X is computed again.
 
     ∂/∂X_i[r] = g_i[r] · v_i + Σ_k factor_i[k, r] · ∂/∂pooled_i[k], where g are the gradients of the scores and v_i is
-    the vector that X_i meets. Both vanish in the padding. Grid: blocks of channels, videos. factor_gradients
-    [B, blocks, K, ΣT] and channel_gradients [B, D] are parts, to be summed over videos and blocks; PER_WORD they are
-    [B, L, D] and whole. FULL: every row is a step of each modality.
+    the vector that X_i meets. In the padding g is 0, as given, and so is r - r². Grid: blocks of channels, videos.
+    factor_gradients [B, blocks, K, ΣT] and channel_gradients [B, D] are parts, to be summed over videos and blocks;
+    PER_WORD they are [B, L, D] and whole. FULL: every row is a step of each modality. AHEAD: as
+    above, of words.
     """
     video = tl.program_id(1).to(tl.int64)
     channel = tl.program_id(0) * LANES + tl.arange(0, LANES)[None, :, None]
@@ -231,31 +287,36 @@ def backward_kernel(
     key = ()
     for i in tl.static_range(N):
         for j in tl.static_range(TILES):
-            start = (i * B + video) * WIDTH * HEIGHT + j * ROWS
-            key = key + (tl.load(key_powers + start + (channel * HEIGHT + row)),)
+            start = (i * B + video) * WIDTH * HEIGHT
+            key = key + (tl.load(key_powers + start + place(channel, row + j * ROWS, HEIGHT)),)
 
     key_gradient = _zeros(N * TILES, [1, LANES, ROWS])
     factor_gradient = _zeros(K * N * TILES, [1, LANES, ROWS])
     channel_gradient = _zeros(N, [1, LANES, 1])
+    if AHEAD:
+        next_loaded, next_query = _load_word(
+            query_powers, gradients, video, 0, channel, row, steps, B, L, WIDTH, N, FULL, TILES, ROWS
+        )
     for word in range(0, L):
+        if AHEAD:
+            loaded, query = next_loaded, next_query
+            next_loaded, next_query = _load_word(
+                query_powers, gradients, video, tl.minimum(word + 1, L - 1), channel, row, steps, B, L, WIDTH,
+                N, FULL, TILES, ROWS,
+            )  # fmt: skip
+        else:
+            loaded, query = _load_word(
+                query_powers, gradients, video, word, channel, row, steps, B, L, WIDTH, N, FULL, TILES, ROWS
+            )
         r = ()
         x = ()
         gradient = ()
         for i in tl.static_range(N):
-            query = tl.load(query_powers + ((i * B + video) * L + word) * WIDTH + channel)
             for j in tl.static_range(TILES):
-                s = _reciprocal(query * key[i * TILES + j] + 1.0, NATIVE)
+                s = _reciprocal(query[i] * key[i * TILES + j] + 1.0, NATIVE)
                 r = r + (s,)
                 x = x + (1.0 - 2.0 * s,)
-                step = j * ROWS + row + channel * 0
-                pointers = gradients[i] + (video * L + word) * steps[i] + step
-                if FULL:
-                    g = tl.load(pointers)
-                else:
-                    g = tl.load(pointers, mask=step < steps[i], other=0.0)
-                if MASKED:
-                    g = tl.where(real[i * TILES + j], g, 0.0)
-                gradient = gradient + (g.to(tl.float32),)
+                gradient = gradient + (loaded[i * TILES + j].to(tl.float32),)
         summed = _pool(gradient, 0, x, N, TILES)  # the gradient of v_l
 
         vectors = channel_weights

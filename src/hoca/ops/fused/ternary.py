@@ -1,8 +1,12 @@
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: ignore-errors
+# ruff: noqa: RUF005
+# Triton's language has no types to annotate and builds tuples by + alone.
 """Exact attention of order 3: what the steps of one modality meet, out of the two others (eq. 8-9, contracted).
 
-v[w, d] = Σ_{s,u} W[s, u] · X_1[w, s, d] · X_2[w, u, d] = Σ_s X_1 ∘ (W X_2): a matrix product per word, of a tile of X
-that is made where it is used. A program owns some channels of a video and goes through the words, as in `kernels`.
+v[w, d] = Σ_{s,u} W[s, u] · X_1[w, s, d] · X_2[w, u, d] = Σ_s X_1 ∘ (X_2' W')_s: a matrix product per word, of a tile of
+X that is made where it is used. A program owns some channels of a video and goes through the words, as in `kernels`,
+with tiles [channels, rows]: W stays in shared memory and X in registers, from where tensor cores take it. A modality's
+rows are at most two tiles, of BIG and SMALL rows: 80 steps are 64 and 16.
 """
 
 from __future__ import annotations
@@ -15,175 +19,275 @@ import triton.language as tl
 from torch import Tensor
 from triton import cdiv, next_power_of_2
 
-from hoca.ops.fused.kernels import _powers, _reciprocal
+from hoca.ops.fused.group import make_powers
+from hoca.ops.fused.kernels import _reciprocal, place
+from hoca.ops.fused.tf32 import rounded
 
-MOST_STEPS = 128  # of a modality: its tile of X has all of them
-CHANNELS = 32
-BACKWARD_CHANNELS = 16
-WARPS = 8
-
-
-@triton.jit
-def _load_tile(keys, key_b, key_t, masks, mask_b, video, T, channel, D, ROWS: tl.constexpr, MASKED: tl.constexpr):
-    """A modality's keys [rows, channels] and which rows are real [rows, 1]."""
-    row = tl.arange(0, ROWS)
-    real = row < T
-    if MASKED:
-        real = tl.load(masks + video * mask_b + row, mask=real, other=0) != 0
-    pointers = keys + video * key_b + (row[:, None] * key_t + channel[None, :])
-    key = tl.load(pointers, mask=real[:, None] & (channel < D)[None, :], other=0.0).to(tl.float32)
-    return key, real[:, None]
+MOST_STEPS = 128  # of a modality
+CHANNELS = 64  # of a program: the rows of a tensor core's product
+WARPS = 4
+WEIGHT_WARPS = 8  # where the accumulators, [steps, steps], would fill the registers of four
 
 
 @triton.jit
-def _load_line(table, video, stride_b, word, stride_l, channel, D):
-    """[1, channels]"""
-    pointers = table + video * stride_b + (video * 0 + word) * stride_l + channel  # 64 bits wide, as the video is
-    return tl.load(pointers, mask=channel < D, other=0.0).to(tl.float32)[None, :]
+def _row(index: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr):
+    """The rows of a tile, [rows]."""
+    if index == 0:
+        row = tl.arange(0, BIG)
+    else:
+        row = BIG + tl.arange(0, SMALL)
+    return row
 
 
 @triton.jit
-def _load_weights(weights, stride, S, U, ROWS_1: tl.constexpr, ROWS_2: tl.constexpr):
-    s, u = tl.arange(0, ROWS_1)[:, None], tl.arange(0, ROWS_2)[None, :]
-    return tl.load(weights + s * stride + u, mask=(s < S) & (u < U), other=0.0).to(tl.float32)
+def _load_keys(powers, HEIGHT, channel, COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr):
+    """One [channels, rows] per tile."""
+    keys = ()
+    for tile in tl.static_range(COUNT):
+        keys = keys + (tl.load(powers + place(channel, _row(tile, BIG, SMALL)[None, :], HEIGHT)),)
+    return keys
 
 
 @triton.jit
-def _pair_forward(
-    query_1, query_2, keys_1, keys_2, mask_1, mask_2, weights, vectors,
-    query_b1, query_b2, query_l1, query_l2, key_b1, key_b2, key_t1, key_t2, mask_b1, mask_b2, stride, S, U, L, D,
-    MASKED: tl.constexpr, NATIVE: tl.constexpr, PRECISION: tl.constexpr,
-    ROWS_1: tl.constexpr, ROWS_2: tl.constexpr, C: tl.constexpr,
+def _load_real(mask, T, COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, MASKED: tl.constexpr):
+    """Which rows are steps of the video: one [1, rows] per tile. Without a mask W tells: it is 0 elsewhere."""
+    real = ()
+    for tile in tl.static_range(COUNT):
+        row = _row(tile, BIG, SMALL)[None, :]
+        here = row < T
+        if MASKED:
+            here = tl.load(mask + row, mask=here, other=0) != 0
+        real = real + (here,)
+    return real
+
+
+@triton.jit
+def _load_weights(weights, stride_k, stride_n, K_STEPS, N_STEPS, COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr):  # fmt: skip # noqa: E501
+    """W from the other modality's rows to one's own: the upper halves of COUNT² blocks, then the lower ones."""
+    upper = ()
+    lower = ()
+    for a in tl.static_range(COUNT):
+        for b in tl.static_range(COUNT):
+            k, n = _row(a, BIG, SMALL)[:, None], _row(b, BIG, SMALL)[None, :]
+            here = (k < K_STEPS) & (n < N_STEPS)
+            weight = tl.load(weights + k * stride_k + n * stride_n, mask=here, other=0.0).to(tl.float32)
+            high = rounded(weight)
+            upper = upper + (high,)
+            lower = lower + (weight - high,)
+    return upper + lower
+
+
+@triton.jit
+def _tanh(query, keys, real, COUNT: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr):
+    """X of each tile, 0 in the padding."""
+    x = ()
+    for tile in tl.static_range(COUNT):
+        value = 1.0 - 2.0 * _reciprocal(query * keys[tile] + 1.0, NATIVE)
+        if MASKED:
+            value = tl.where(real[tile], value, 0.0)
+        x = x + (value,)
+    return x
+
+
+@triton.jit
+def _dot(a, high, low, total, SPLIT: tl.constexpr):
+    """total + a b in TF32; SPLIT, as three such products of halves, which together have float32's accuracy."""
+    if SPLIT:
+        a_high = rounded(a)
+        total = tl.dot(a - a_high, high, total, input_precision="tf32")
+        total = tl.dot(a_high, low, total, input_precision="tf32")
+        total = tl.dot(a_high, high, total, input_precision="tf32")
+    else:
+        total = tl.dot(a, high, total, input_precision="tf32")
+    return total
+
+
+@triton.jit
+def _weigh(x, weights, COUNT: tl.constexpr, SPLIT: tl.constexpr):
+    """X' W: one [channels, rows] per tile of one's own rows."""
+    weighed = ()
+    for b in tl.static_range(COUNT):
+        total = tl.zeros([x[0].shape[0], weights[b].shape[1]], tl.float32)
+        for a in tl.static_range(COUNT):
+            total = _dot(x[a], weights[a * COUNT + b], weights[(COUNT + a) * COUNT + b], total, SPLIT)
+        weighed = weighed + (total,)
+    return weighed
+
+
+@triton.jit
+def vector_kernel(
+    query_powers, key_powers, masks, weights, vectors,
+    mask_b, stride, steps, B, L, D, WIDTH, HEIGHT,
+    MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
+    COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """v = Σ_s X_1 ∘ (W X_2), zero at padded steps. Grid: blocks of channels, videos."""
+    """v = Σ_s X_1 ∘ (X_2' W'). Grid: blocks of channels, videos."""
     video = tl.program_id(1).to(tl.int64)
-    channel = tl.program_id(0) * C + tl.arange(0, C)
-    key_1, real_1 = _load_tile(keys_1, key_b1, key_t1, mask_1, mask_b1, video, S, channel, D, ROWS_1, MASKED)
-    key_2, real_2 = _load_tile(keys_2, key_b2, key_t2, mask_2, mask_b2, video, U, channel, D, ROWS_2, MASKED)
-    weight = _load_weights(weights, stride, S, U, ROWS_1, ROWS_2)
-    centre_1 = _load_line(query_1, video, query_b1, 0, query_l1, channel, D)
-    centre_2 = _load_line(query_2, video, query_b2, 0, query_l2, channel, D)
-    powers_1, powers_2 = _powers(key_1, centre_1), _powers(key_2, centre_2)
+    channel = tl.program_id(0) * C + tl.arange(0, C)[:, None]
+    real_1 = _load_real(masks[0] + video * mask_b[0], steps[0], COUNT, BIG, SMALL, MASKED)
+    real_2 = _load_real(masks[1] + video * mask_b[1], steps[1], COUNT, BIG, SMALL, MASKED)
+    keys_1 = _load_keys(key_powers + video * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
+    keys_2 = _load_keys(key_powers + (B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
+    weight = _load_weights(weights, 1, stride, steps[1], steps[0], COUNT, BIG, SMALL)
     for word in range(0, L):
-        q_1 = _powers(_load_line(query_1, video, query_b1, word, query_l1, channel, D), -centre_1)
-        q_2 = _powers(_load_line(query_2, video, query_b2, word, query_l2, channel, D), -centre_2)
-        x_1 = tl.where(real_1, 1.0 - 2.0 * _reciprocal(q_1 * powers_1 + 1.0, NATIVE), 0.0)
-        x_2 = tl.where(real_2, 1.0 - 2.0 * _reciprocal(q_2 * powers_2 + 1.0, NATIVE), 0.0)
-        vector = tl.sum(x_1 * tl.dot(weight, x_2, input_precision=PRECISION), axis=0)
+        query_1 = tl.load(query_powers + (video * L + word) * WIDTH + channel)
+        query_2 = tl.load(query_powers + ((B + video) * L + word) * WIDTH + channel)
+        weighed = _weigh(_tanh(query_2, keys_2, real_2, COUNT, MASKED, NATIVE), weight, COUNT, SPLIT)
+        x = _tanh(query_1, keys_1, real_1, COUNT, MASKED, NATIVE)
+        vector = tl.zeros([C, 1], tl.float32)
+        for tile in tl.static_range(COUNT):
+            vector += tl.sum(x[tile] * weighed[tile], axis=1, keep_dims=True)
         tl.store(vectors + (video * L + word) * D + channel, vector, mask=channel < D)
 
 
 @triton.jit
-def _pair_backward(
-    query_1, query_2, keys_1, keys_2, mask_1, mask_2, weights, gradients,
-    of_query_1, of_query_2, of_keys_1, of_keys_2, of_weights,
-    query_b1, query_b2, query_l1, query_l2, key_b1, key_b2, key_t1, key_t2, mask_b1, mask_b2, stride, S, U, L, D,
-    MASKED: tl.constexpr, NATIVE: tl.constexpr, PRECISION: tl.constexpr,
-    ROWS_1: tl.constexpr, ROWS_2: tl.constexpr, C: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
+def step_gradient_kernel(
+    query_powers, key_powers, masks, weights, gradients, query_gradients, key_gradients,
+    mask_b, stride_k, stride_n, steps, B, L, D, WIDTH, HEIGHT, OWN: tl.constexpr,
+    MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
+    COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """∂X_1 = g ∘ (W X_2), ∂X_2 = Wᵀ (g ∘ X_1), ∂W = Σ (g ∘ X_1) X_2ᵀ, where g is the gradient of v.
+    """∂/∂q = Σ_r G and ∂/∂k = Σ_w G of modality OWN, where G = (1 - X²) · g · (X_other' W) and g is the gradient of v.
 
-    FIRST: ∂X_1 and ∂W; SECOND: ∂X_2. Grid: blocks of channels, videos. of_weights [B, blocks, S, U] are parts, to be
-    summed.
+    Grid: blocks of channels, videos.
     """
+    OTHER: tl.constexpr = 1 - OWN
     video = tl.program_id(1).to(tl.int64)
-    channel = tl.program_id(0) * C + tl.arange(0, C)
+    channel = tl.program_id(0) * C + tl.arange(0, C)[:, None]
     inside = channel < D
-    key_1, real_1 = _load_tile(keys_1, key_b1, key_t1, mask_1, mask_b1, video, S, channel, D, ROWS_1, MASKED)
-    key_2, real_2 = _load_tile(keys_2, key_b2, key_t2, mask_2, mask_b2, video, U, channel, D, ROWS_2, MASKED)
-    weight = _load_weights(weights, stride, S, U, ROWS_1, ROWS_2)
-    centre_1 = _load_line(query_1, video, query_b1, 0, query_l1, channel, D)
-    centre_2 = _load_line(query_2, video, query_b2, 0, query_l2, channel, D)
-    powers_1, powers_2 = _powers(key_1, centre_1), _powers(key_2, centre_2)
-    sum_1 = tl.zeros([ROWS_1, C], tl.float32)
-    sum_2 = tl.zeros([ROWS_2, C], tl.float32)
-    of_weight = tl.zeros([ROWS_1, ROWS_2], tl.float32)
+    real = _load_real(masks[OTHER] + video * mask_b[OTHER], steps[OTHER], COUNT, BIG, SMALL, MASKED)
+    own = _load_keys(key_powers + (OWN * B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
+    other = _load_keys(key_powers + (OTHER * B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
+    weight = _load_weights(weights, stride_k, stride_n, steps[OTHER], steps[OWN], COUNT, BIG, SMALL)
+    sums = ()
+    for tile in tl.static_range(COUNT):
+        sums = sums + (tl.zeros([C, own[tile].shape[1]], tl.float32),)
     for word in range(0, L):
-        q_1 = _powers(_load_line(query_1, video, query_b1, word, query_l1, channel, D), -centre_1)
-        q_2 = _powers(_load_line(query_2, video, query_b2, word, query_l2, channel, D), -centre_2)
-        r_1 = _reciprocal(q_1 * powers_1 + 1.0, NATIVE)
-        r_2 = _reciprocal(q_2 * powers_2 + 1.0, NATIVE)
-        x_2 = tl.where(real_2, 1.0 - 2.0 * r_2, 0.0)
-        gradient = tl.load(gradients + (video * L + word) * D + channel, mask=inside, other=0.0).to(tl.float32)[None, :]
-        scaled = tl.where(real_1, (1.0 - 2.0 * r_1) * gradient, 0.0)  # g ∘ X_1
-        line = (video * L + word) * D + channel
-        if FIRST:
-            of_weight += tl.dot(scaled, tl.trans(x_2), input_precision=PRECISION)
-            of_z = tl.dot(weight, x_2, input_precision=PRECISION) * gradient * (r_1 - r_1 * r_1)
-            of_z = tl.where(real_1, of_z, 0.0)
-            sum_1 += of_z
-            tl.store(of_query_1 + line, (4.0 * tl.sum(of_z, axis=0)).to(of_query_1.dtype.element_ty), mask=inside)
-        if SECOND:
-            of_z = tl.dot(tl.trans(weight), scaled, input_precision=PRECISION) * (r_2 - r_2 * r_2)
-            of_z = tl.where(real_2, of_z, 0.0)
-            sum_2 += of_z
-            tl.store(of_query_2 + line, (4.0 * tl.sum(of_z, axis=0)).to(of_query_2.dtype.element_ty), mask=inside)
+        query = tl.load(query_powers + ((OWN * B + video) * L + word) * WIDTH + channel)
+        other_query = tl.load(query_powers + ((OTHER * B + video) * L + word) * WIDTH + channel)
+        gradient = tl.load(gradients + (video * L + word) * D + channel, mask=inside, other=0.0)
+        weighed = _weigh(_tanh(other_query, other, real, COUNT, MASKED, NATIVE), weight, COUNT, SPLIT)
+        of_query = tl.zeros([C, 1], tl.float32)
+        added = ()
+        for tile in tl.static_range(COUNT):
+            r = _reciprocal(query * own[tile] + 1.0, NATIVE)
+            of_z = weighed[tile] * gradient * (r - r * r)  # 1 - X² = 4 (r - r²): the 4 comes last
+            of_query += tl.sum(of_z, axis=1, keep_dims=True)
+            added = added + (sums[tile] + of_z,)
+        sums = added
+        value = (4.0 * of_query).to(query_gradients.dtype.element_ty)
+        tl.store(query_gradients + (video * L + word) * D + channel, value, mask=inside)
+    for tile in tl.static_range(COUNT):
+        row = _row(tile, BIG, SMALL)[None, :]
+        value = (4.0 * sums[tile]).to(key_gradients.dtype.element_ty)
+        tl.store(key_gradients + (video * steps[OWN] + row) * D + channel, value, mask=(row < steps[OWN]) & inside)
 
-    s, u = tl.arange(0, ROWS_1)[:, None], tl.arange(0, ROWS_2)[:, None]
-    across = tl.arange(0, ROWS_2)[None, :]
-    if FIRST:
-        pointers = of_keys_1 + (video * S + s) * D + channel[None, :]
-        tl.store(pointers, (4.0 * sum_1).to(of_keys_1.dtype.element_ty), mask=(s < S) & inside[None, :])
-        block = video * tl.num_programs(0) + tl.program_id(0)
-        tl.store(of_weights + (block * S + s) * U + across, of_weight, mask=(s < S) & (across < U))
-    if SECOND:
-        pointers = of_keys_2 + (video * U + u) * D + channel[None, :]
-        tl.store(pointers, (4.0 * sum_2).to(of_keys_2.dtype.element_ty), mask=(u < U) & inside[None, :])
+
+@triton.jit
+def weight_gradient_kernel(
+    query_powers, key_powers, masks, gradients, parts,
+    mask_b, steps, B, L, D, WIDTH, HEIGHT,
+    MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
+    COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, ROWS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """∂/∂W = Σ_{w,d} (g ∘ X_1) X_2': parts [B · blocks, S, U], to be summed. Grid: blocks of channels, videos."""
+    video = tl.program_id(1).to(tl.int64)
+    across = tl.program_id(0) * C + tl.arange(0, C)[None, :]
+    channel = tl.program_id(0) * C + tl.arange(0, C)[:, None]
+    row = tl.arange(0, ROWS)[:, None]
+    real_1 = row < steps[0]
+    if MASKED:
+        real_1 = tl.load(masks[0] + video * mask_b[0] + row, mask=real_1, other=0) != 0
+    real_2 = _load_real(masks[1] + video * mask_b[1], steps[1], COUNT, BIG, SMALL, MASKED)
+    pointers = key_powers + video * WIDTH * HEIGHT + place(across, row, HEIGHT)
+    keys_1 = tl.load(pointers, mask=row < HEIGHT, other=0.0)  # [rows, channels]
+    keys_2 = _load_keys(key_powers + (B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
+    totals = ()
+    for tile in tl.static_range(COUNT):
+        totals = totals + (tl.zeros([ROWS, keys_2[tile].shape[1]], tl.float32),)
+    for word in range(0, L):
+        query_1 = tl.load(query_powers + (video * L + word) * WIDTH + across)
+        query_2 = tl.load(query_powers + ((B + video) * L + word) * WIDTH + channel)
+        gradient = tl.load(gradients + (video * L + word) * D + across, mask=across < D, other=0.0)
+        x_1 = 1.0 - 2.0 * _reciprocal(query_1 * keys_1 + 1.0, NATIVE)
+        if MASKED:
+            x_1 = tl.where(real_1, x_1, 0.0)
+        x_2 = _tanh(query_2, keys_2, real_2, COUNT, MASKED, NATIVE)
+        added = ()
+        for tile in tl.static_range(COUNT):
+            high = rounded(x_2[tile])
+            added = added + (_dot(x_1 * gradient, high, x_2[tile] - high, totals[tile], SPLIT),)
+        totals = added
+    block = video * tl.num_programs(0) + tl.program_id(0)
+    for tile in tl.static_range(COUNT):
+        column = _row(tile, BIG, SMALL)[None, :]
+        here = (row < steps[0]) & (column < steps[1])
+        tl.store(parts + (block * steps[0] + row) * steps[1] + column, totals[tile], mask=here)
 
 
 def pair_vectors(
     queries: tuple[Tensor, Tensor], keys: tuple[Tensor, Tensor], weight: Tensor, masks: tuple[Tensor, Tensor] | None
 ) -> Tensor:
     """queries[i] [B, L, D], keys[i] [B, T_i, D], weight [T_1, T_2], masks[i] [B, T_i] → v [B, L, D], float32."""
-    return _Pair.apply(*queries, *keys, weight, *(masks or (None, None)))
+    return _Pair.apply(*queries, *keys, weight, *(masks or ()))
 
 
 class _Pair(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *given: Tensor | None) -> Tensor:
-        query_1, query_2, key_1, key_2, weight = tensors = [_packed(t) for t in given[:5] if t is not None]
-        masks = given[5:]
-        batch, words, size = query_1.shape
-        vectors = query_1.new_empty((batch, words, size), dtype=torch.float32)
-        _pair_forward[(cdiv(size, CHANNELS), batch)](
-            query_1, query_2, key_1, key_2, *_masks(masks, query_1), weight, vectors, *_numbers(tensors, masks),
-            CHANNELS, num_warps=WARPS,
+    def forward(ctx: Any, *given: Tensor) -> Tensor:
+        queries, keys, weight, masks = given[:2], given[2:4], given[4].contiguous(), given[5:]
+        batch, words, size = queries[0].shape
+        steps = tuple(key.shape[1] for key in keys)
+        powers = make_powers(queries, keys, masks, sum(_rows(steps)))
+        vectors = queries[0].new_empty((batch, words, size), dtype=torch.float32)
+        ctx.steps, ctx.size, ctx.types = steps, size, tuple(tensor.dtype for tensor in given[:5])
+        vector_kernel[(cdiv(size, CHANNELS), batch)](
+            *powers, masks or queries, weight, vectors, _mask_strides(masks), weight.stride(0),
+            *_numbers(ctx, powers, masks), num_warps=WARPS,
         )  # fmt: skip
-        ctx.save_for_backward(*given)
+        ctx.save_for_backward(*powers, weight, *masks)
         return vectors
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        query_1, query_2, key_1, key_2, weight = tensors = [_packed(t) for t in ctx.saved_tensors[:5]]
-        masks = ctx.saved_tensors[5:]
-        batch, _, size = query_1.shape
-        blocks = cdiv(size, BACKWARD_CHANNELS)
-        results = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors[:4]]
-        parts = query_1.new_empty((batch * blocks, *weight.shape), dtype=torch.float32)
-        # Three products in float32 are three times as many tiles: those of both sides do not fit the shared memory.
-        for first, second in ((True, False), (False, True)) if query_1.dtype == torch.float32 else ((True, True),):
-            _pair_backward[(blocks, batch)](
-                query_1, query_2, key_1, key_2, *_masks(masks, query_1), weight, gradients[0].contiguous(),
-                *results, parts, *_numbers(tensors, masks), BACKWARD_CHANNELS, first, second, num_warps=WARPS,
+        *powers, weight = ctx.saved_tensors[:3]
+        masks = ctx.saved_tensors[3:]
+        _, batch, words, _ = powers[0].shape
+        gradient, strides = gradients[0].contiguous(), _mask_strides(masks)
+        grid = cdiv(ctx.size, CHANNELS), batch
+        numbers = _numbers(ctx, powers, masks)
+        results = [gradient.new_empty((batch, words, ctx.size), dtype=dtype) for dtype in ctx.types[:2]]
+        results += [
+            gradient.new_empty((batch, t, ctx.size), dtype=dtype)
+            for t, dtype in zip(ctx.steps, ctx.types[2:4], strict=True)
+        ]
+        for own, (stride_k, stride_n) in enumerate(((1, weight.stride(0)), (weight.stride(0), 1))):
+            step_gradient_kernel[grid](
+                *powers, masks or powers, weight, gradient, results[own], results[2 + own], strides, stride_k, stride_n,
+                *numbers[:6], own, *numbers[6:], num_warps=WARPS,
             )  # fmt: skip
-        return *results, parts.sum(0).to(weight.dtype), None, None
+        parts = gradient.new_empty((grid[0] * batch, *weight.shape))
+        rows = next_power_of_2(sum(_rows(ctx.steps)))
+        weight_gradient_kernel[grid](
+            *powers, masks or powers, gradient, parts, strides, *numbers[:-1], rows, CHANNELS, num_warps=WEIGHT_WARPS
+        )
+        return *results, parts.sum(0).to(ctx.types[4]), *(None for _ in masks)
 
 
-def _packed(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+def _rows(steps: tuple[int, ...]) -> tuple[int, int]:
+    """BIG and SMALL."""
+    most = max(*steps, 16)
+    return (next_power_of_2(most), 0) if most <= 64 else (64, max(16, next_power_of_2(most - 64)))
 
 
-def _masks(masks: tuple[Tensor | None, ...], other: Tensor) -> list[Tensor]:
-    return [other if mask is None else mask.contiguous() for mask in masks]
+def _mask_strides(masks: tuple[Tensor, ...]) -> tuple[int, ...]:
+    return tuple(mask.stride(0) for mask in masks) or (0, 0)
 
 
-def _numbers(tensors: list[Tensor], masks: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
-    """Strides, sizes and what the kernels are specialised on, in their order."""
-    query_1, query_2, key_1, key_2, weight = tensors
-    strides = [t.stride(axis) for axis in (0, 1) for t in (query_1, query_2)]
-    strides += [t.stride(axis) for axis in (0, 1) for t in (key_1, key_2)]
-    steps = (key_1.shape[1], key_2.shape[1])
-    precision = "tf32x3" if query_1.dtype == torch.float32 else "tf32"
-    rows = [max(16, next_power_of_2(t)) for t in steps]
-    sizes = (*steps, weight.stride(0), *steps, *query_1.shape[1:])
-    return (*strides, *sizes, masks[0] is not None, query_1.is_cuda, precision, *rows)
+def _numbers(ctx: Any, powers: tuple[Tensor, ...], masks: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    """Sizes and what the kernels are specialised on, in their order."""
+    (_, batch, words, width), height = powers[0].shape, powers[1].shape[3]
+    big, small = _rows(ctx.steps)
+    split = ctx.types[0] == torch.float32
+    sizes = (ctx.steps, batch, words, ctx.size, width, height)
+    return (*sizes, bool(masks), powers[0].is_cuda, split, 2 if small else 1, big, small, CHANNELS)
