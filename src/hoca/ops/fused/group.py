@@ -18,6 +18,19 @@ MOST_TILES = 5  # of a program, where it need not have them all
 ALIGNMENT = 64  # of the powers' channels: a multiple of every tile's
 
 
+# By the number of modalities, for 80 steps of each, as `benchmarks/tune_attention.py` times them.
+FORWARD: dict[int, dict[str, int]] = {
+    1: {"lanes": 16, "words": 2, "warps": 4, "ahead": 1},
+    2: {"lanes": 8, "words": 2, "warps": 2, "ahead": 1},
+    3: {"lanes": 8, "words": 2, "warps": 2, "ahead": 1},
+}
+BACKWARD: dict[int, dict[str, int]] = {
+    1: {"lanes": 8, "warps": 1, "ahead": 1},
+    2: {"lanes": 4, "warps": 1, "ahead": 0},
+    3: {"lanes": 4, "warps": 1, "ahead": 1},
+}
+
+
 @dataclass(frozen=True)
 class Tile:
     """How a kernel divides its work: fixed by the group's sizes, so that no shape is tuned or compiled anew."""
@@ -27,12 +40,12 @@ class Tile:
     lanes: int
     warps: int
     words: int = 1
-    ahead: bool = False  # load what comes next while working
+    ahead: int = 0  # 1: load what comes next while working
 
     def sizes(self) -> dict[str, int]:
         """By the kernels' names."""
         sizes = {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "num_warps": self.warps}
-        return sizes | {"AHEAD": self.ahead}
+        return sizes | {"AHEAD": bool(self.ahead)}
 
 
 def fits(steps: Sequence[int], rank: int) -> bool:
@@ -176,21 +189,20 @@ def _forward_tile(steps: Sequence[int], rank: int) -> Tile:
     rows = _rows(steps)
     tiles = cdiv(max(steps), rows)
     if not rank:
-        return Tile(cdiv(tiles, cdiv(tiles, MOST_TILES)), rows, lanes=8, warps=4, words=4)
-    if rows * tiles * len(steps) > 256:
-        return Tile(tiles, rows, lanes=4, warps=8, words=2)
-    return Tile(tiles, rows, lanes=8 if rank == 1 else 4, warps=4, words=4)
+        tiles = cdiv(tiles, cdiv(tiles, MOST_TILES))
+        return Tile(tiles, rows, **FORWARD[1]) if len(steps) == 1 else Tile(tiles, rows, lanes=8, warps=4, words=4)
+    if rank > 1 or rows * tiles * len(steps) > 256:  # registers are scarce
+        warps, words = (4, 4) if rows == 16 else (8, 2)
+        return Tile(tiles, rows, lanes=4, warps=warps, words=words)
+    return Tile(tiles, rows, **FORWARD[min(len(steps), 3)])
 
 
 def _backward_tile(steps: Sequence[int], rank: int) -> Tile:
     rows = _rows(steps)
     tiles = cdiv(max(steps), rows)
     # A thread holds keys, X, gradients of scores, of keys and of each rank's factors: they must stay in registers.
-    held = len(steps) * tiles * rows * (3 + rank)
-    if len(steps) == 1 and held <= 512:
-        return Tile(tiles, rows, lanes=8, warps=1)
-    if held <= 1024:
-        return Tile(tiles, rows, lanes=4, warps=1)
+    if len(steps) * tiles * rows * (3 + rank) <= 1024:
+        return Tile(tiles, rows, **BACKWARD[min(len(steps), 3)])
     return Tile(tiles, rows, lanes=2, warps=1) if rows == 16 else Tile(tiles, rows, lanes=4, warps=4)
 
 
