@@ -1,8 +1,11 @@
 """The model that hoca ships: write its file, compare its variants, fill in its card.
 
     hoca data prepare default --source DATA --out data/default
-    for stage in 1-pictures 2-videos 3-reward; do hoca train recipes/default-$stage.yaml; done
-    python benchmarks/default_model.py ship runs/default-3 --modalities image audio
+    hoca train recipes/default-1-pictures.yaml
+    for seed in 0 1; do hoca train recipes/default-2-videos.yaml seed=$seed run=runs/default-2-$seed; done
+    python benchmarks/default_model.py mean runs/default-2.safetensors runs/default-2-* --modalities image audio
+    hoca train recipes/default-3-reward.yaml
+    python benchmarks/default_model.py ship runs/default-3
     python benchmarks/default_model.py score               -> results/default-model-shipped.csv, docs/model-card.md
 
     for fold in 0 1 2 3; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
@@ -20,12 +23,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import torch
 from experiment import ROOT, SCORES, Row, Run, summary, train, write
 
-if TYPE_CHECKING:
-    from hoca.training import Checkpoint
+from hoca.models import Config
+from hoca.training.checkpoint import SHIPPED, Checkpoint, in_bytes, locate, read_checkpoint, write_checkpoint
 
 RESULTS, CARD = ROOT / "results", ROOT / "docs" / "model-card.md"
 RECIPE = ROOT / "recipes" / "default-compare.yaml"
@@ -45,29 +48,34 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }
 
 
+def mean(out: Path, given: Sequence[Path], modalities: Sequence[str]) -> None:
+    """The mean of the weights of runs that began alike, as a checkpoint; of some modalities, if they are named."""
+    found = [read_checkpoint(locate(run)) for run in given]
+    tensors = {
+        key: torch.stack([checkpoint.tensors[key].float() for checkpoint in found]).mean(0) for key in found[0].tensors
+    }
+    write_checkpoint(out, _kept(Checkpoint(tensors, found[0].facts), modalities))
+    print(out)
+
+
 def ship(run: Path, modalities: Sequence[str]) -> None:
-    """The run's best weights in half precision, with what is needed to caption and nothing of where it was trained.
-
-    `modalities` are those that the shipped model has: with the others left out it says the same as the whole model does
-    of videos that lack them.
-    """
-    from hoca.training.checkpoint import SHIPPED, Checkpoint, locate, read_checkpoint, write_checkpoint
-
-    found = read_checkpoint(locate(run))
-    if modalities:
-        found = keep(found, modalities)
+    """A model in bytes, with what is needed to caption and nothing of where it was trained."""
+    found = _kept(read_checkpoint(locate(run)), modalities)
     recipe = {key: found.facts["recipe"][key] for key in SEARCH}
     facts = {key: found.facts[key] for key in ("config", "vocabulary", "specification")} | {"recipe": recipe}
-    write_checkpoint(SHIPPED, Checkpoint({key: value.half() for key, value in found.tensors.items()}, facts))
+    write_checkpoint(SHIPPED, Checkpoint(in_bytes(found.tensors), facts))
     print(f"{SHIPPED}: {SHIPPED.stat().st_size / 1e6:.1f} MB")
 
 
+def _kept(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
+    return keep(found, modalities) if modalities else found
+
+
 def keep(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
-    """The model of a checkpoint without its other modalities and the groups that they belong to."""
-    import torch
+    """The model of a checkpoint without its other modalities and the groups that they belong to.
 
-    from hoca.models import Config
-
+    It says what the whole model says of videos that lack them.
+    """
     config = Config.from_json(found.facts["config"])
     kept = [m for m in config.modalities if m in modalities]
     groups = [group for group in config.groups if set(group) <= set(kept)]
@@ -93,7 +101,7 @@ def keep(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
     for name in ("modalities", "max_steps"):
         smaller[name] = {m: smaller[name][m] for m in kept}
     specification = {m: found.facts["specification"][m] for m in kept}
-    return type(found)(weights, found.facts | {"config": smaller, "specification": specification})
+    return Checkpoint(weights, found.facts | {"config": smaller, "specification": specification})
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
@@ -136,13 +144,24 @@ def table(options: argparse.Namespace) -> None:
         row |= {f"{name} - hoca-u": row[name] - base[row["seed"]][name] for name in compared}
     columns = (*SCORES, *compared[1:], *(f"{name} - hoca-u" for name in compared))
     note = {"recipe": RECIPE.name, "conditions": options.conditions}
-    write(RESULTS / "default-model.csv", [row | note for row in summary(rows, columns)])
+    found = summary(rows, columns)
+    write(RESULTS / "default-model.csv", [row | note for row in found])
+    short = [
+        {
+            "variant": row["variant"],
+            **{name: f"{row[name]:.{_digits(name)}f} ± {row[f'{name} sd']:.{_digits(name)}f}" for name in columns},
+        }
+        for row in found
+    ]
+    fill(CARD, {"comparison": _markdown(short)})
+
+
+def _digits(name: str) -> int:
+    return 3 if name.startswith("nats") else 1
 
 
 def score(options: argparse.Namespace) -> None:
     """The shipped model on the official-val frames and the clips set aside, with all and with some modalities."""
-    import torch
-
     from hoca.captioning import load
     from hoca.data import FolderDataset, evaluation_batches
     from hoca.training.distributed import Processes
@@ -212,9 +231,9 @@ def _evaluator(folder: Path, split: str):  # type: ignore[no-untyped-def]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("ship", "score", "compare", "table"))
-    parser.add_argument("run", nargs="?", type=Path, default=ROOT / "runs" / "default-3", help="ship: which run")
-    parser.add_argument("--modalities", nargs="*", default=[], help="ship: those to keep; all by default")
+    parser.add_argument("command", choices=("mean", "ship", "score", "compare", "table"))
+    parser.add_argument("paths", nargs="*", type=Path, help="mean: a file to write and the runs; ship: a run or file")
+    parser.add_argument("--modalities", nargs="*", default=[], help="mean, ship: those to keep; all by default")
     parser.add_argument("--data", default=str(ROOT / "data" / "default"), help="folder of `hoca data prepare default`")
     parser.add_argument("--table", default="default-model-shipped.csv", help="score: the file in results/")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-compare")
@@ -223,8 +242,10 @@ def main() -> None:
     parser.add_argument("--conditions", default="", help="hardware and versions, a column of the table")
     parser.add_argument("--overrides", nargs="*", default=[], help="KEY=VALUE: keys of the recipe to change")
     options = parser.parse_args()
-    if options.command == "ship":
-        ship(options.run, options.modalities)
+    if options.command == "mean":
+        mean(options.paths[0], options.paths[1:], options.modalities)
+    elif options.command == "ship":
+        ship(options.paths[0], options.modalities)
     else:
         {"score": score, "compare": compare, "table": table}[options.command](options)
 

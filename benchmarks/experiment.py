@@ -45,7 +45,8 @@ class Run:
 def train(runs: Sequence[Run], jobs: int) -> None:
     """Train every run that has not captioned its test split yet, `jobs` at a time; a run that was cut off goes on."""
     waiting = [run for run in runs if not run.captions.is_file()]
-    total, running = len(waiting), {}
+    total = len(waiting)
+    running: dict[Run, subprocess.Popen[bytes]] = {}
     for _ in track(range(total), total=total, what="runs"):
         while len(running) < jobs and waiting:
             run = waiting.pop(0)
