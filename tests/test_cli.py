@@ -82,6 +82,12 @@ class TestCaption:
         assert result.code == 0
         assert json.loads(result.out)["absent"] == {"audio": "there is no sound in the file"}
 
+    def test_a_limit_is_kept_and_named(self, hoca: Command, run: Path, data: Path) -> None:
+        result = hoca("caption", clip(data), "--model", run, "--limit", "bytes=100")
+        assert (result.code, result.out) == (2, "")
+        assert "100" in result.complaint
+        assert "nosuch" in hoca("caption", clip(data), "--model", run, "--limit", "nosuch=1").complaint
+
     def test_what_is_no_model_is_named(self, hoca: Command, data: Path, tmp_path: Path) -> None:
         for model in (tmp_path / "nosuch", tmp_path, clip(data)):
             result = hoca("caption", clip(data), "--model", model)

@@ -24,6 +24,7 @@ from hoca.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from hoca.features import Extracted, Extractor
+    from hoca.media import Limits
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class VideoCaptioner(Captioner):
         super().__init__(config, vocabulary)
         self.specification = specification
         self.search = search
+        self.limits: Limits | None = None  # of what one file may cost; None = the usual ones
 
     def caption(self, video: Path | str, search: Search | None = None) -> Caption:
         """The sentence that this model finds for a video file."""
@@ -69,7 +71,7 @@ class VideoCaptioner(Captioner):
                     f"this model was trained on {modality} features that hoca cannot make (backbone {backbone}), so it "
                     f"takes no files: hoca evaluate captions stored features"
                 )
-        return Extractor(self.specification, device=next(self.parameters()).device.type)
+        return Extractor(self.specification, device=next(self.parameters()).device.type, limits=self.limits)
 
     def close(self) -> None:
         """End the process that decodes files; the next file starts another."""

@@ -38,6 +38,13 @@ app.add_typer(plot_app, name="plot")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Model = Annotated[Path, typer.Option("--model", help="A run folder or a checkpoint.")]
 ModelOrDefault = Annotated[str, typer.Option("--model", help="A run folder, a checkpoint, or `default`.")]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="What one file may cost: bytes, seconds, pixels, frames, decode_seconds, memory. May be repeated.",
+    ),
+]
 RESULTS = Path("results")
 INTERRUPTED = 130
 
@@ -77,14 +84,18 @@ def caption(
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML file that shows what each word looked at.")] = None,
+    limit: Limit = None,
 ) -> None:
     """Say what happens in each video."""
     from dataclasses import replace
 
+    from hoca import media
     from hoca.captioning import load
     from hoca.features.engines.videos import readable
 
+    limits = make(media.Limits, (COMMAND_LINE, read_arguments(limit or ())))
     captioner = load(model)
+    captioner.limits = limits
     search = replace(captioner.search, beam=beam) if beam else captioner.search
     files = list(_files(videos))
     if report is not None and len(files) != 1:
@@ -220,13 +231,7 @@ def extract(
     batch: Annotated[int | None, typer.Option(min=1, help="Videos that go through a network together.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, float32 or bf16.")] = "auto",
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="What one file may cost: bytes, seconds, pixels, frames, decode_seconds, memory. May be repeated.",
-        ),
-    ] = None,
+    limit: Limit = None,
     report: Annotated[Path | None, typer.Option(help="A CSV of each video; STORE/extraction.csv by default.")] = None,
 ) -> None:
     """Make features of videos; what is done already is skipped. Exit code 1 if any video failed."""
