@@ -20,13 +20,13 @@ ALIGNMENT = 64  # of the powers' channels: a multiple of every tile's
 
 # By the number of modalities, for 80 steps of each, as `benchmarks/tune_attention.py` times them.
 FORWARD: dict[int, dict[str, int]] = {
-    1: {"lanes": 16, "words": 2, "warps": 4, "ahead": 1},
-    2: {"lanes": 8, "words": 2, "warps": 2, "ahead": 1},
-    3: {"lanes": 8, "words": 2, "warps": 2, "ahead": 1},
+    1: {"lanes": 32, "words": 1, "warps": 2, "ahead": 1},
+    2: {"lanes": 8, "words": 1, "warps": 1, "ahead": 0},
+    3: {"lanes": 8, "words": 2, "warps": 2, "ahead": 0},
 }
 BACKWARD: dict[int, dict[str, int]] = {
-    1: {"lanes": 8, "warps": 1, "ahead": 1},
-    2: {"lanes": 4, "warps": 1, "ahead": 0},
+    1: {"lanes": 16, "warps": 1, "ahead": 1},
+    2: {"lanes": 4, "warps": 1, "ahead": 1},
     3: {"lanes": 4, "warps": 1, "ahead": 1},
 }
 
