@@ -63,8 +63,19 @@ def test_values_and_every_gradient_are_near_the_reference(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_masks(make_group: Callable[..., Any], kind: str) -> None:
-    assert_near_reference(make_group((3, 17), words=2, size=8, rank=1), kind)
+@pytest.mark.parametrize("steps", [(17,), (3, 17), (3, 17, 5)], ids=len)
+def test_without_masks(make_group: Callable[..., Any], kind: str, steps: Sequence[int]) -> None:
+    assert_near_reference(make_group(steps, words=2, size=8, rank=1), kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_that_fill_their_tiles_and_a_second_block_of_channels(make_group: Callable[..., Any], kind: str) -> None:
+    assert_near_reference(make_group((16, 16), batch=1, words=2, size=70, rank=1), kind)
+
+
+def test_exact_attention_of_more_steps_than_one_tile_has(make_group: Callable[..., Any]) -> None:
+    lengths = [[70], [66], [3]]
+    assert_near_reference(make_group((70, 66, 3), batch=1, words=1, size=3, rank=1, lengths=lengths), "exact")
 
 
 @settings(deadline=None, max_examples=6)

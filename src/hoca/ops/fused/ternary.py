@@ -216,7 +216,10 @@ def weight_gradient_kernel(
         added = ()
         for tile in tl.static_range(COUNT):
             high = rounded(x_2[tile])
-            added = added + (_dot(x_1 * gradient, high, x_2[tile] - high, totals[tile], SPLIT),)
+            zeros = tl.zeros(
+                [ROWS, high.shape[1]], tl.float32
+            )  # tensor cores cut off what they add: not over all words
+            added = added + (totals[tile] + _dot(x_1 * gradient, high, x_2[tile] - high, zeros, SPLIT),)
         totals = added
     block = video * tl.num_programs(0) + tl.program_id(0)
     for tile in tl.static_range(COUNT):
@@ -250,8 +253,7 @@ class _Pair(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        *powers, weight = ctx.saved_tensors[:3]
-        masks = ctx.saved_tensors[3:]
+        powers, weight, masks = ctx.saved_tensors[:2], ctx.saved_tensors[2], ctx.saved_tensors[3:]
         _, batch, words, _ = powers[0].shape
         gradient, strides = gradients[0].contiguous(), _mask_strides(masks)
         grid = cdiv(ctx.size, CHANNELS), batch
