@@ -1,0 +1,69 @@
+"""Every fused kernel, compiled for an H200 from the calls that users make: launches are replaced by compilation.
+
+python compile_all.py — needs no GPU; tensors lie on the CPU and are never read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from hoca.ops import fused
+
+VIDEOS, WORDS, STEPS, SIZE = 2, 3, 80, 512
+
+
+class H200:
+    """As much of a driver as compiling asks for."""
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return 0
+
+
+def scores(kind: str, modalities: int, dtype: torch.dtype, *, masked: bool) -> list[Tensor]:
+    def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, requires_grad=True)
+
+    queries = [leaf(VIDEOS, WORDS, SIZE, dtype=dtype) for _ in range(modalities)]
+    keys = [leaf(VIDEOS, STEPS, SIZE, dtype=dtype) for _ in range(modalities)]
+    masks = [torch.ones(VIDEOS, STEPS, dtype=torch.bool) if masked else None for _ in range(modalities)]
+    if kind == "exact":
+        weights = [leaf(*[STEPS] * (modalities - 1)) for _ in range(modalities)]
+        return fused.exact_scores(queries, keys, weights, masks)
+    channels = [leaf(SIZE) for _ in range(modalities)]
+    factors = [leaf(1, STEPS) for _ in range(modalities)]
+    return fused.low_rank_scores(queries, keys, factors, channels, masks)
+
+
+def main() -> None:
+    run = JITFunction.run
+
+    def compile_only(function: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        return run(function, *arguments, grid=grid, warmup=True, **options)
+
+    driver.set_active(H200())
+    JITFunction.run = compile_only
+    fused._runs = lambda tensors: True
+    for kind, modalities, dtype, masked in (
+        ("unary", 1, torch.bfloat16, True),
+        ("low_rank", 3, torch.bfloat16, False),
+        ("exact", 3, torch.bfloat16, False),
+        ("exact", 3, torch.float32, True),
+    ):
+        torch.stack([s.sum() for s in scores(kind, modalities, dtype, masked=masked)]).sum().backward()
+        print(kind, modalities, dtype, "masked" if masked else "")
+
+
+if __name__ == "__main__":
+    main()
