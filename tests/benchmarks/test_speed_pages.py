@@ -15,7 +15,7 @@ def script() -> dict:
     return runpy.run_path(str(ROOT / "benchmarks" / "speed_pages.py"))
 
 
-@pytest.mark.parametrize("name", ["speed.md", "scaling.md"])
+@pytest.mark.parametrize("name", ["speed.md", "scaling.md", "kernels.md"])
 def test_the_tables_are_those_of_the_results(script: dict, name: str) -> None:
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert script["BLOCK"].search(text)
