@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from triton import cdiv
 
-from hoca.ops.fused.kernels import backward_kernel, forward_kernel, powers_kernel
+from hoca.ops.fused.kernels import backward_kernel, forward_kernel
+from hoca.ops.fused.powers import make_powers
 
 MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
 MOST_RANK = 4
 MOST_TILES = 5  # of a program, where it need not have them all
-ALIGNMENT = 64  # of the powers' channels: a multiple of every tile's
 
 
 # By the number of modalities, for 80 steps of each, as `benchmarks/tune_attention.py` times them.
@@ -163,26 +163,6 @@ class _Group:
             *(batch, words, self.size, width, self.key_powers.shape[3]),
             *(count, self.rank, self.per_word, bool(self.masks), self.query_powers.is_cuda),
         )
-
-
-def make_powers(
-    queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int
-) -> tuple[Tensor, Tensor]:
-    """Of queries [N, B, L, WIDTH] and keys [N, B, WIDTH, height], in one launch."""
-    count, (batch, words, size) = len(queries), queries[0].shape
-    steps = tuple(key.shape[1] for key in keys)
-    width = cdiv(size, ALIGNMENT) * ALIGNMENT
-    query_powers = queries[0].new_empty((count, batch, words, width), dtype=torch.float32)
-    key_powers = queries[0].new_empty((count, batch, width, height), dtype=torch.float32)
-    lanes, block = 64, 32
-    powers_kernel[(cdiv(width, lanes), batch, 1 + cdiv(words, block))](
-        tuple(queries), tuple(keys), tuple(masks) or tuple(queries), query_powers, key_powers,
-        tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
-        tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
-        tuple(m.stride(0) for m in masks) or tuple(0 for _ in keys), steps,
-        batch, words, size, width, height, count, bool(masks), WORDS=block, ROWS=16, LANES=lanes, num_warps=4,
-    )  # fmt: skip
-    return query_powers, key_powers
 
 
 def _forward_tile(steps: Sequence[int], rank: int) -> Tile:

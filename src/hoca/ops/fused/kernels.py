@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # ruff: noqa: RUF005
 # Triton's language has no types to annotate and builds tuples by + alone.
-"""The Triton kernels over one group: powers of queries and keys, scores, and their gradients. None writes X to memory.
+"""The two Triton kernels over one group: scores, and their gradients. Neither writes X to memory.
 
 Everything between X and the scores is local to a word and a channel, so one pass over X is enough:
 
@@ -20,14 +20,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-TWICE_LOG2E = tl.constexpr(2.8853900817779268)  # e^{2x} = 2^{x · 2 log2 e}
-LARGEST_EXPONENT = tl.constexpr(124.0)  # so that a power is finite
-
-
-@triton.jit
-def _powers(x, shift):
-    """e^{2(x + shift)}, at most 2^124: a product of two is never 0 · ∞."""
-    return tl.exp2(tl.minimum((x + shift) * TWICE_LOG2E, LARGEST_EXPONENT))
+from hoca.ops.fused.powers import place
 
 
 @triton.jit
@@ -98,12 +91,6 @@ def _pool(weights, first: tl.constexpr, x, N: tl.constexpr, TILES: tl.constexpr)
 
 
 @triton.jit
-def place(channel, row, HEIGHT):
-    """Where a key's power lies: blocks of 8 channels × 16 rows, so that what a warp loads at once lies side by side."""
-    return (channel // 8) * (8 * HEIGHT) + (row // 16) * 128 + (channel % 8) * 16 + row % 16
-
-
-@triton.jit
 def _load_block(
     query_powers, key_powers, channels, video, line, lane, row, first, B, L, D, WIDTH, HEIGHT,
     N: tl.constexpr, PER_WORD: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr,
@@ -147,43 +134,6 @@ def _product(pooled, left_out: tl.constexpr, also: tl.constexpr, N: tl.constexpr
         if i != left_out and i != also:
             product *= pooled[i]
     return product
-
-
-@triton.jit
-def powers_kernel(
-    queries, keys, masks, query_powers, key_powers,
-    query_b, query_l, key_b, key_t, mask_b, steps, B, L, D, WIDTH, HEIGHT,
-    N: tl.constexpr, MASKED: tl.constexpr, WORDS: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
-):  # fmt: skip
-    """e^{2(q - c)} [N, B, L, WIDTH] and e^{2(k + c)} [N, B, WIDTH, HEIGHT], where c is the query of the first word.
-
-    About c, large q and k of opposite sign neither overflow nor lose their difference: only queries of one video that
-    differ by more than 34 in a channel meet the limit of `_powers`. Keys lie as `place` says; what is no step or no
-    channel is 0. Grid: blocks of channels, videos, keys and then blocks of words.
-    """
-    video = tl.program_id(1).to(tl.int64)
-    channel = tl.program_id(0) * LANES + tl.arange(0, LANES)[:, None]
-    inside = channel < D
-    for i in tl.static_range(N):
-        centre = tl.load(queries[i] + video * query_b[i] + channel, mask=inside, other=0.0).to(tl.float32)
-        if tl.program_id(2) == 0:
-            for first in range(0, HEIGHT, ROWS):
-                row = first + tl.arange(0, ROWS)[None, :]
-                real = row < steps[i]
-                if MASKED:
-                    real = tl.load(masks[i] + video * mask_b[i] + row, mask=real, other=0) != 0
-                pointers = keys[i] + video * key_b[i] + (row * key_t[i] + channel)
-                key = tl.load(pointers, mask=real & inside, other=0.0).to(tl.float32)
-                power = tl.where(real & inside, _powers(key, centre), 0.0)
-                pointers = key_powers + (i * B + video) * WIDTH * HEIGHT + place(channel, row, HEIGHT)
-                tl.store(pointers, power, mask=(channel < WIDTH) & (row < HEIGHT))
-        else:
-            word = (tl.program_id(2) - 1) * WORDS + tl.arange(0, WORDS)[None, :]
-            pointers = queries[i] + video * query_b[i] + word.to(tl.int64) * query_l[i] + channel
-            query = tl.load(pointers, mask=(word < L) & inside, other=0.0).to(tl.float32)
-            power = tl.where(inside, _powers(query, -centre), 0.0)
-            pointers = query_powers + ((i * B + video) * L + word) * WIDTH + channel
-            tl.store(pointers, power, mask=(word < L) & (channel < WIDTH))
 
 
 @triton.jit

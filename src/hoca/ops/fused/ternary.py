@@ -19,8 +19,8 @@ import triton.language as tl
 from torch import Tensor
 from triton import cdiv, next_power_of_2
 
-from hoca.ops.fused.group import make_powers
-from hoca.ops.fused.kernels import _reciprocal, place
+from hoca.ops.fused.kernels import _reciprocal
+from hoca.ops.fused.powers import make_powers, place
 from hoca.ops.fused.tf32 import rounded
 
 MOST_STEPS = 128  # of a modality
