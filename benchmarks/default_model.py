@@ -5,7 +5,8 @@
     for seed in 0 1; do hoca train recipes/default-2-videos.yaml seed=$seed run=runs/default-2-$seed; done
     python benchmarks/default_model.py mean runs/default-2.safetensors runs/default-2-* --modalities image audio
     hoca train recipes/default-3-reward.yaml
-    python benchmarks/default_model.py ship runs/default-3
+    python benchmarks/default_model.py mean runs/default.safetensors runs/default-3 runs/default-2.safetensors{,,}
+    python benchmarks/default_model.py ship runs/default.safetensors
     python benchmarks/default_model.py score               -> results/default-model-shipped.csv, docs/model-card.md
 
     for fold in 0 1 2 3; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
@@ -49,7 +50,10 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 
 def mean(out: Path, given: Sequence[Path], modalities: Sequence[str]) -> None:
-    """The mean of the weights of runs that began alike, as a checkpoint; of some modalities, if they are named."""
+    """The mean of the weights of runs that began alike, as a checkpoint; of some modalities, if they are named.
+
+    What a checkpoint says besides its weights, such as how to search, is the first one's.
+    """
     found = [read_checkpoint(locate(run)) for run in given]
     tensors = {
         key: torch.stack([checkpoint.tensors[key].float() for checkpoint in found]).mean(0) for key in found[0].tensors
