@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ import torch
 from .training.tiny import write_dataset
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A shell that runs the tests in the background ignores Ctrl-C, and what the tests start and interrupt would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
