@@ -9,7 +9,7 @@
     python benchmarks/default_model.py ship runs/default.safetensors
     python benchmarks/default_model.py score               -> results/default-model-shipped.csv, docs/model-card.md
 
-    for fold in 0 1 2 3; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
+    for fold in 0 1 2; do hoca data prepare default --source DATA --out data/default-$fold fold=$fold; done
     python benchmarks/default_model.py compare --jobs 8    (on a GPU)
     python benchmarks/default_model.py table --conditions 'GPU, versions'    -> results/default-model.csv
 
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--data", default=str(ROOT / "data" / "default"), help="folder of `hoca data prepare default`")
     parser.add_argument("--table", default="default-model-shipped.csv", help="score: the file in results/")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-compare")
-    parser.add_argument("--folds", type=int, default=4)
+    parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="processes that train at a time")
     parser.add_argument("--conditions", default="", help="hardware and versions, a column of the table")
     parser.add_argument("--overrides", nargs="*", default=[], help="KEY=VALUE: keys of the recipe to change")

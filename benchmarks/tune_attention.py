@@ -21,6 +21,7 @@ import torch
 
 from hoca.bench.attention import Group, Options
 from hoca.bench.special_functions import special_functions_per_second
+from hoca.devices import capturing
 from hoca.ops.fused import group as fused
 
 GRAPH = 3  # calls in a graph
@@ -93,7 +94,7 @@ def time_graph(call: Callable[[], object]) -> float:
     call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
+    with capturing(graph, stream=torch.cuda.current_stream()):
         for _ in range(GRAPH):
             call()
     times = []

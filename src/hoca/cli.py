@@ -271,26 +271,13 @@ def train(
     """Train a captioner as a recipe says."""
     from hoca.training import read_recipe, with_features
     from hoca.training import train as run_training
+    from hoca.training.report import evaluate_own
 
     asked = read_recipe(recipe, overrides or ())
     run = run_training(with_features(asked), resume=resume)
-    if asked.videos is not None:
-        _evaluate_own(run)
+    if asked.videos is not None and (scores := evaluate_own(run)) is not None:
+        _print_scores(scores.corpus, as_json=False)
     say(f"the run is in {run}: hoca evaluate {run}")
-
-
-def _evaluate_own(run: Path) -> None:
-    """Score a run on its own test videos, or on those it was validated with; on none where there is one or none."""
-    from hoca.data import read_corpus
-    from hoca.training.report import evaluate as evaluate_run
-
-    corpus = read_corpus(run / "data" / "captions.jsonl")
-    split = next((split for split in ("test", "validation") if len(corpus.split(split)) > 1), None)
-    if split is None:
-        say("no two videos in the splits test or validation: nothing to score")
-        return
-    say(f"scores of the {split} videos")
-    _print_scores(evaluate_run(run, split).corpus, as_json=False)
 
 
 @app.command()

@@ -1,6 +1,11 @@
-"""Where to compute."""
+"""Where to compute, and how work on a GPU is captured as a graph."""
 
 from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -18,3 +23,19 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device={name!r} asks for a GPU and none is to be seen: use device=auto")
     return device
+
+
+@contextmanager
+def capturing(graph: torch.cuda.CUDAGraph, **options: Any) -> Iterator[None]:
+    """`torch.cuda.graph`, for this thread alone, and without garbage collection.
+
+    What an earlier run left may hold graphs, whose end would break a capture.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, capture_error_mode="thread_local", **options):
+            yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from hoca import ops
 from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, relative_error, write_rows
+from hoca.devices import capturing
 from hoca.errors import UserError
 from hoca.progress import say
 
@@ -209,7 +210,7 @@ def _measure(call: Callable[[], object], device: torch.device, calls: int, *, gr
         call()
     torch.cuda.synchronize(device)
     captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured, capture_error_mode="thread_local"):
+    with capturing(captured):
         for _ in range(TOGETHER):
             call()
     timing = measure(captured.replay, device, calls=calls, warmup=1, at_most=3.0)

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from hoca.devices import capturing
 from hoca.generation.beam import Beams, BeamSearch
 from hoca.models import Captioner, Memory
 
@@ -49,7 +50,7 @@ class CapturedSearch:
     def _capture(self, model: Captioner, words: range) -> torch.cuda.CUDAGraph:
         self.search.advance(model, self.memory, self.beams, words[0])  # prepares the libraries; not kept
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+        with capturing(graph, pool=self.pool):
             beams = self.beams
             for said in words:
                 beams = self.search.advance(model, self.memory, beams, said)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from hoca.ops import has_triton
 
 WORTHWHILE = 1 << 29  # multiplications: below this, splitting costs more than it saves
 PIECE = 1024
@@ -30,7 +30,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rows = x.numel() // max(x.shape[-1], 1)
     float32 = x.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled(x.device.type)
     large = rows >= MANY and rows * weight.numel() >= WORTHWHILE
-    if not (x.is_cuda and float32 and large and _has_triton()) or torch.backends.cuda.matmul.allow_tf32:
+    if not (x.is_cuda and float32 and large and has_triton()) or torch.backends.cuda.matmul.allow_tf32:
         return F.linear(x, weight, bias)
     return SplitLinear.apply(x.reshape(rows, -1), weight, bias).unflatten(0, x.shape[:-1])
 
@@ -85,8 +85,3 @@ def tf32(*, allowed: bool) -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None

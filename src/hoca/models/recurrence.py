@@ -8,11 +8,10 @@ elsewhere torch's LSTM does, with an input that closes the input gate at padded 
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor, nn
+
+from hoca.ops import has_triton
 
 CLOSED = -1e4  # added to the input gate: its sigmoid is then exactly zero in every floating type
 MARKS = 8  # columns that tell of padding: one would do, eight keep the matrices aligned for tensor cores
@@ -35,7 +34,7 @@ def run_lstm(
         start = zeros, zeros
     with torch.autocast(device, enabled=False):  # it would run cuDNN's LSTM in float16 whatever type was asked for
         h, c = (part.to(dtype) for part in start)
-        if features.is_cuda and dtype != torch.float64 and _has_triton():
+        if features.is_cuda and dtype != torch.float64 and has_triton():
             return run_fused(lstm, features.to(dtype), (h, c), real)
         if real is not None:
             marks = (~real)[..., None] & (torch.arange(MARKS, device=features.device) == 0)  # [B, T, MARKS]
@@ -64,11 +63,6 @@ def run_fused(
     output, c = FusedLSTM.apply(features, w_ih.to(dtype), w_hh, (b_ih + b_hh).to(dtype), h, c, real)
     ends = output[:, -1, :hidden], output[:, 0, hidden:]
     return output, (torch.stack(ends[: len(endings)]), c.to(dtype))
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 def _weights(lstm: nn.LSTM, *, marked: bool, dtype: torch.dtype) -> list[Tensor]:

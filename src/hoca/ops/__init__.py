@@ -24,7 +24,7 @@ from hoca.ops.contracted import workspace
 
 BACKENDS = ("auto", "reference", "contracted", "fused")
 
-__all__ = ["BACKENDS", "exact_scores", "low_rank_scores", "unary_scores", "workspace"]
+__all__ = ["BACKENDS", "exact_scores", "has_triton", "low_rank_scores", "unary_scores", "workspace"]
 
 
 def unary_scores(
@@ -89,7 +89,7 @@ def _backend(name: str, query: Tensor) -> ModuleType:
     if name not in BACKENDS:
         raise ValueError(f"backend {name!r} is unknown: choose one of {', '.join(BACKENDS)}")
     if name == "auto":
-        name = "fused" if query.is_cuda and _has_triton() else "contracted"
+        name = "fused" if query.is_cuda and has_triton() else "contracted"
     try:
         return importlib.import_module(f"hoca.ops.{name}")
     except ModuleNotFoundError as error:
@@ -97,7 +97,8 @@ def _backend(name: str, query: Tensor) -> ModuleType:
 
 
 @cache
-def _has_triton() -> bool:
+def has_triton() -> bool:
+    """Whether kernels can be compiled here; they run on a GPU."""
     return importlib.util.find_spec("triton") is not None
 
 

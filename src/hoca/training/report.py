@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hoca.captioning import load
-from hoca.data import FolderDataset, evaluation_batches
+from hoca.data import FolderDataset, evaluation_batches, read_corpus
 from hoca.devices import choose_device
 from hoca.errors import UserError, nearest
 from hoca.files import replacing
@@ -69,6 +69,17 @@ def evaluate(
     scores = _score(Evaluator({video.id: video.captions for video in videos}), captions, metrics)
     _write(run / f"scores-{name}.json", scores.corpus)
     return scores
+
+
+def evaluate_own(run: Path) -> Scores | None:
+    """Score a run on its own test videos, or on those it was validated with; on none where there is one or none."""
+    corpus = read_corpus(run / "data" / "captions.jsonl")
+    split = next((split for split in ("test", "validation") if len(corpus.split(split)) > 1), None)
+    if split is None:
+        say("no two videos in the splits test or validation: nothing to score")
+        return None
+    say(f"scores of the {split} videos")
+    return evaluate(run, split)
 
 
 def _score(evaluator: Evaluator, captions: dict[str, str], metrics: tuple[str, ...]) -> Scores:

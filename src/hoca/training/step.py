@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -14,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.data import Batch
+from hoca.devices import capturing
 from hoca.errors import UserError
 from hoca.training.distributed import FlatGradients, Processes
 from hoca.training.layout import Features, Inputs, Shape, lay_out
@@ -171,7 +170,7 @@ class CapturedStep(StaticStep):
     def _capture(self, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         self.state.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"), uncollected():
+        with capturing(graph, pool=self._pool):
             loss = self._compute(inputs, averaging=True)
         self.state.optimizer.zero_grad(set_to_none=True)  # their memory is the next graph's too
         return graph, loss
@@ -179,18 +178,6 @@ class CapturedStep(StaticStep):
     def _forget(self, shape: Shape) -> None:
         self._graphs.pop(shape, None)
         self._seen.discard(shape)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """No garbage is collected within: what an earlier run left may hold graphs, whose end would break a capture."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def autocast(recipe: Recipe, here: Processes) -> torch.autocast:
