@@ -137,10 +137,12 @@ class TestModalityDropout:
         assert share == pytest.approx(0.6, abs=0.05)
 
 
+REWARD = {"objective": "reward", "samples": 4, "likelihood": 0.0, "learning_rate": 0.01, "dropout": 0.0}
+
+
 class TestReward:
     def test_what_earns_more_becomes_likelier(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
-        changes = {"objective": "reward", "samples": 4, "likelihood": 0.0, "learning_rate": 0.01, "dropout": 0.0}
-        second = train(tiny(tiny_data, tmp_path / "run", start=str(first), epochs=6, **changes))
+        second = train(tiny(tiny_data, tmp_path / "run", start=str(first), epochs=6, **REWARD))
         assert self.expected(second, tiny_data) > self.expected(first, tiny_data) + 0.1
 
     def expected(self, run: Path, data: Path) -> float:
@@ -151,9 +153,12 @@ class TestReward:
         ids = [video.id for video in dataset.videos("train")]
         features, lengths = dataset.padded(ids)
         batch = Batch(ids, features, lengths, torch.empty(0), 0, 0)
-        drawn = objective._draw(model, batch)
-        owners = [id for id in ids for _ in range(40)]
-        return float(objective.reward(owners, drawn.flatten(0, 1).numpy()).mean())
+        return float(objective._rewards(batch, objective._draw(model, batch)).mean())
+
+    def test_a_beam_learns_to_prefer_what_earns_more(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
+        second = train(tiny(tiny_data, tmp_path / "run", start=str(first), epochs=6, drawn="beam", **REWARD))
+        expected = [-loss for loss in column(second, "loss")]
+        assert expected[-1] > expected[0] + 0.2
 
     def test_the_baseline_is_the_mean_of_the_others(self, tiny_data: Path, tmp_path: Path) -> None:
         dataset = FolderDataset(tiny_data)
@@ -165,9 +170,19 @@ class TestReward:
         for row, text in enumerate(texts):
             ids = vocabulary.encode(text)
             drawn[0, row, : len(ids)] = torch.tensor(ids)
-        advantage = objective._advantage(Batch([video.id], {}, {}, torch.empty(0), 0, 0), drawn)
+        rewards = objective._rewards(Batch([video.id], {}, {}, torch.empty(0), 0, 0), drawn)
+        logprob = torch.zeros(1, 3, requires_grad=True)
+        (advantage,) = torch.autograd.grad(objective._earned(logprob, rewards).sum(), logprob)
         assert float(advantage.sum()) == pytest.approx(0.0, abs=1e-5)
         assert int(advantage.argmin()) == 2
+
+    def test_a_beam_earns_what_its_sentences_are_expected_to(self, tiny_data: Path, tmp_path: Path) -> None:
+        dataset = FolderDataset(tiny_data)
+        vocabulary = Vocabulary.build(dataset.corpus.captions("train"))
+        objective = RewardObjective(tiny(tiny_data, tmp_path, drawn="beam"), dataset.videos("train"), vocabulary)
+        logprob = torch.tensor([[0.7, 0.2, 0.1], [0.5, 0.5, 0.0]]).mul(0.01).log()
+        earned = objective._earned(logprob, torch.tensor([[1.0, 2.0, 3.0], [4.0, 2.0, 9.0]]))
+        assert earned.tolist() == pytest.approx([1.4, 3.0])
 
     def test_breaking_off_earns_less_than_ending(self) -> None:
         references = {1: [[5, 6, 7, 2]], 2: [[8, 9, 2]]}

@@ -71,8 +71,13 @@ class Recipe:
     schedule: Literal["constant", "cosine"] = _key("constant", "how the learning rate goes on after the warm-up")
     warmup: int = _key(0, "steps over which the learning rate rises from zero")
     weight_decay: float = _key(0.0, "decoupled, as in AdamW")
-    objective: Literal["likelihood", "reward"] = _key("likelihood", "eq. 24, or CIDEr-D of sampled captions beside it")
-    samples: int = _key(5, "captions drawn for each video when training for reward")
+    objective: Literal["likelihood", "reward"] = _key(
+        "likelihood", "eq. 24, or CIDEr-D of the model's own captions beside it"
+    )
+    samples: int = _key(5, "captions of the model's own for each video when training for reward")
+    drawn: Literal["sampled", "beam"] = _key(
+        "sampled", "how those are found: by chance, or as the search will find them"
+    )
     likelihood: float = _key(0.1, "weight of eq. 24 when training for reward")
     label_smoothing: float = _key(0.0, "share of the target spread over all words")
     gradient_clip: float = _key(0.0, "largest norm of the gradient; 0 = no limit")
