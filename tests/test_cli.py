@@ -82,10 +82,11 @@ class TestCaption:
         assert result.code == 0
         assert json.loads(result.out)["absent"] == {"audio": "there is no sound in the file"}
 
-    def test_a_limit_is_kept_and_named(self, hoca: Command, run: Path, data: Path) -> None:
-        result = hoca("caption", clip(data), "--model", run, "--limit", "bytes=100")
-        assert (result.code, result.out) == (2, "")
-        assert result.complaint.endswith("more than the limit of 100")
+    def test_a_limit_is_kept_and_named(self, hoca: Command, run: Path, data: Path, tmp_path: Path) -> None:
+        for command in (["caption"], ["explain", "--out", tmp_path / "report.html"]):
+            result = hoca(*command, clip(data), "--model", run, "--limit", "bytes=100")
+            assert (result.code, result.out) == (2, "")
+            assert result.complaint.endswith("more than the limit of 100")
         assert "nosuch" in hoca("caption", clip(data), "--model", run, "--limit", "nosuch=1").complaint
 
     def test_what_is_no_model_is_named(self, hoca: Command, data: Path, tmp_path: Path) -> None:

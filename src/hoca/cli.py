@@ -151,8 +151,10 @@ def explain(
     compare: Annotated[list[str] | None, typer.Option(help="Another model, shown beside the first.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Where to write a figure: .png, .pdf or .svg.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
+    limit: Limit = None,
 ) -> None:
     """Show which modality and which moments each word looked at."""
+    from hoca import media
     from hoca.explain import attention_figure, write_report
     from hoca.explain import explain as explain_video
     from hoca.explain.drawing import check_format
@@ -161,7 +163,8 @@ def explain(
         raise UserError("nowhere to write to: give --out report.html, --figure figure.pdf or both")
     if figure is not None:
         check_format(figure)
-    explained = explain_video(video, model, compare=compare or (), beam=beam)
+    limits = make(media.Limits, (COMMAND_LINE, read_arguments(limit or ())))
+    explained = explain_video(video, model, compare=compare or (), beam=beam, limits=limits)
     if figure is not None:
         attention_figure(explained.readings[0], figure)
     if out is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hoca import media
 from hoca.explain.film import PICTURES, Decode, Film, film
 from hoca.explain.moments import Clock, Spans, spans
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:  # a process that only decodes pictures imports this package, 
     from torch import Tensor
 
     from hoca.captioning import Caption, VideoCaptioner
+    from hoca.media import Limits
 
 Rows = tuple[tuple[float, ...], ...]  # one row of weights over the time steps for each word, [L][T]
 
@@ -67,13 +70,18 @@ def explain(
     *,
     compare: Sequence[VideoCaptioner | Path | str] = (),
     beam: int | None = None,
+    limits: Limits | None = None,
 ) -> Explanation:
-    """Caption a video file and say why, with one model or, to compare, with several; `beam` is the search's width."""
+    """Caption a video file and say why, with one model or, to compare, with several.
+
+    beam: the search's width. limits: what the file may cost; None = as the models have it.
+    """
     from hoca.captioning import VideoCaptioner, load
 
     captions = []
     for each in (model, *compare):
         captioner = each if isinstance(each, VideoCaptioner) else load(each)
+        captioner.limits = limits or captioner.limits
         name = "model" if isinstance(each, VideoCaptioner) else model_name(each)
         search = replace(captioner.search, beam=beam) if beam else captioner.search
         captions.append((name, captioner, captioner.caption(video, search)))
@@ -93,7 +101,8 @@ def collect(
 ) -> Explanation:
     """The explanation of captions that were made already, each with its model and what to call that."""
     steps = [c.attention.merged["image"].shape[1] for _, _, c in captions if "image" in c.attention.merged]
-    shown = film(video, max(steps, default=PICTURES), decode)
+    within = partial(media.decode, limits=captions[0][1].limits)
+    shown = film(video, max(steps, default=PICTURES), decode or within)
     return Explanation(Path(video).name, shown, tuple(_reading(*each, shown.clock) for each in captions))
 
 

@@ -36,10 +36,10 @@ class Film:
 Decode = Callable[[media.Request], media.Decoded]
 
 
-def film(video: Path | str, pictures: int = PICTURES, decode: Decode | None = None) -> Film:
+def film(video: Path | str, pictures: int = PICTURES, decode: Decode = media.decode) -> Film:
     """Evenly spaced pictures of a video file and the outline of its sound."""
     wanted = media.Pictures(media.Spread(pictures), transform=thumbnail)
-    found = (decode or media.decode)(media.Request(Path(video), {"film": wanted}, rate=RATE))
+    found = decode(media.Request(Path(video), {"film": wanted}, rate=RATE))
     if "film" not in found.pictures or not found.frames:
         return Film(Clock(0, found.duration, (), ()), (), envelope(found.waveform))
     numbers = media.Spread(pictures)(found.frames)
