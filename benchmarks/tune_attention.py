@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import torch
 
-from hoca.bench.attention import Group, Options
+from hoca.bench.attention import PRECISIONS, Group, Options
 from hoca.bench.special_functions import special_functions_per_second
 from hoca.devices import capturing
 from hoca.ops.fused import group as fused
@@ -42,7 +42,8 @@ def main() -> None:
     print(f"{options.direction}, {options.modalities} modalities, limit {limit:.3e} a second")
     for words in [int(words) for words in options.words_per_video.split(",")]:
         sizes = Options(modalities=options.modalities, words=words, rank=options.rank)
-        group = Group.random(sizes, "unary" if options.modalities == 1 else "low_rank", torch.bfloat16, device)
+        kind = "unary" if options.modalities == 1 else "low_rank"
+        group = Group.random(sizes, kind, PRECISIONS[options.precision], device)
         for values in combinations:
             try_tile(group, sizes, options.direction, dict(zip(tiles, values, strict=True)), limit)
 
@@ -50,7 +51,7 @@ def main() -> None:
 def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int], limit: float) -> None:
     name = f"_{direction}_tile"
     used = getattr(fused, name)
-    setattr(fused, name, lambda steps, rank: replace(used(steps, rank), **change))
+    setattr(fused, name, lambda *sizes, **kind: replace(used(*sizes, **kind), **change))
     tanh = sizes.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
     try:
         microseconds = time_graph(work(group, direction))
@@ -67,7 +68,8 @@ def parse_options() -> tuple[argparse.Namespace, dict[str, list[int]]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("direction", choices=["forward", "backward"])
     parser.add_argument("modalities", type=int)
-    parser.add_argument("tiles", nargs="*", metavar="NAME=VALUES", help="words, lanes, warps, rows or tiles")
+    parser.add_argument("tiles", nargs="*", metavar="NAME=VALUES", help="words, lanes, warps, ahead or registers")
+    parser.add_argument("--precision", choices=list(PRECISIONS), default="bf16")
     parser.add_argument("--words-per-video", default="30")
     parser.add_argument("--rank", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)

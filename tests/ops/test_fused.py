@@ -104,10 +104,13 @@ def test_views_of_wider_tensors_need_no_copy(make_group: Callable[..., Any], kin
     assert_near_reference(group, kind, fused=fused)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("garbage", [float("nan"), 1e30], ids=str)
-def test_garbage_in_the_padding_does_not_matter(make_group: Callable[..., Any], kind: str, garbage: float) -> None:
-    clean = on_device(make_group((7, 5), words=2, rank=1, lengths=[[7, 4], [1, 5]]).to(torch.float32))
+def test_garbage_in_the_padding_does_not_matter(
+    make_group: Callable[..., Any], kind: str, garbage: float, dtype: torch.dtype
+) -> None:
+    clean = on_device(make_group((7, 5), words=2, rank=1, lengths=[[7, 4], [1, 5]]).to(dtype))
     dirty = replace(
         clean,
         keys=[
@@ -138,20 +141,21 @@ def test_bfloat16_activations_with_float32_parameters(make_group: Callable[..., 
         assert_near_reference(group, kind, torch.bfloat16, mixed)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("offset", [0.0, 15.0, 200.0, -3e4], ids=str)
-def test_large_arguments_neither_overflow_nor_lose_their_difference(offset: float) -> None:
+def test_large_arguments_neither_overflow_nor_lose_their_difference(offset: float, dtype: torch.dtype) -> None:
     """tanh(q + k) where q and k are large and of opposite sign."""
     generator = torch.Generator().manual_seed(0)
     spread = torch.randint(-64, 64, (2, 3, 9), generator=generator) / 4.0
-    query = (spread + offset).to(DEVICE, torch.float32).requires_grad_()
-    key = (torch.randn(2, 5, 9, generator=generator).round(decimals=1).mul(8).round() / 8 - offset).to(DEVICE)
+    query = (spread + offset).to(DEVICE, dtype).requires_grad_()
+    key = (torch.randn(2, 5, 9, generator=generator).round(decimals=1).mul(8).round() / 8 - offset).to(DEVICE, dtype)
     channel = torch.ones(9, device=DEVICE)
     scores = ops.unary_scores(query, key, channel, backend="fused")
     expected = ops.unary_scores(query.double(), key.double(), channel.double(), backend="reference")
-    assert relative_error(scores, expected) <= 1e-5
+    assert relative_error(scores, expected) <= TOLERANCE[dtype]
     (gradient,) = torch.autograd.grad(scores.sum(), query)
     (expected_gradient,) = torch.autograd.grad(expected.sum(), query)
-    assert relative_error(gradient, expected_gradient) <= 1e-5
+    assert relative_error(gradient, expected_gradient) <= TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("kind", ["unary", "low_rank"])

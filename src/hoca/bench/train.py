@@ -34,6 +34,7 @@ from hoca.training.state import State
 from hoca.training.step import CapturedStep, PlainStep, StaticStep, Step
 
 RATE = 1e-4
+ROUNDING = 2.0**-23  # what float32 can tell apart
 ALLOWED = {"float32": 1e-3, "bf16": 2e-2}  # relative difference of the losses
 KEYS = ("model", "path", "precision", "videos", "captions", "words", "steps", "hidden", "attention", "vocabulary")
 
@@ -77,7 +78,8 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
             _compare_with_unary(rows, options.models)
             write_rows(out, rows, KEYS)
         if options.compare:
-            _compare_curves(options, options.models[-1 if len(options.models) < 2 else 1], paths, device)
+            name = options.models[-1 if len(options.models) < 2 else 1]
+            _compare_curves(options, name, paths, device, out.with_name(f"{out.stem}-curves{out.suffix}"))
     if options.epoch:
         lengths = caption_lengths(options.lengths)
         if lengths is None:
@@ -117,9 +119,11 @@ def _rows_of_model(options: Options, name: str, paths: list[PathOption], device:
     return rows
 
 
-def _losses(options: Options, name: str, path: PathOption, batches: list[Batch], count: int) -> list[float]:
+def _losses(
+    options: Options, name: str, path: PathOption, batches: list[Batch], count: int, *, nudge: float = 0.0
+) -> list[float]:
     """The first losses per caption, without dropout."""
-    with _step(options, name, path, _device(batches), dropout=0.0) as step:
+    with _step(options, name, path, _device(batches), dropout=0.0, nudge=nudge) as step:
         return [float(step(batch, RATE)) / batch.caption_count for batch in islice(in_turn(batches), count)]
 
 
@@ -137,11 +141,18 @@ def _cost(options: Options, name: str, path: PathOption, batches: list[Batch]) -
 
 
 @contextmanager
-def _step(options: Options, name: str, path: PathOption, device: torch.device, *, dropout: float) -> Iterator[Step]:
+def _step(
+    options: Options, name: str, path: PathOption, device: torch.device, *, dropout: float, nudge: float = 0.0
+) -> Iterator[Step]:
+    """nudge: by which part of itself every weight is moved at first, up or down."""
     fresh(device)
     recipe = Recipe(batch=options.videos, captions=options.captions, dropout=dropout, precision=path.precision)  # type: ignore[arg-type]
     state = options.state(name, recipe, Processes(0, 1, device, joined=path.joined))
     state.model.attention.backend = options.backend
+    if nudge:
+        with torch.no_grad():
+            for parameter in state.model.parameters():
+                parameter.mul_(1 + nudge * torch.randn_like(parameter).sign())
     yield path.step(recipe, state, state.model.vocabulary.pad)
 
 
@@ -162,21 +173,32 @@ def _compare_with_unary(rows: list[Row], models: list[str]) -> None:
                 row["memory_to_unary"] = f"{float(row['peak_gb']) / float(other['peak_gb']):.3f}"
 
 
-def _compare_curves(options: Options, name: str, paths: list[PathOption], device: torch.device) -> None:
-    """Plain and captured losses over many steps, without dropout."""
+def _compare_curves(options: Options, name: str, paths: list[PathOption], device: torch.device, out: Path) -> None:
+    """Plain and captured losses over many steps, without dropout; and plain ones from weights that differ in rounding.
+
+    The last tell how far training itself amplifies a difference that no implementation can avoid.
+    """
     batches = [options.batch(device, seed) for seed in range(4)]
-    curves = {
-        (path.name, path.precision): _losses(options, name, path, batches, options.compare)
-        for path in paths
-        if path.name in ("plain", "captured")
-    }
+    chosen = [path for path in paths if path.name in ("plain", "captured")]
+    curves = {(p.name, p.precision): _losses(options, name, p, batches, options.compare) for p in chosen}
+    curves["plain, nudged", "float32"] = _losses(options, name, chosen[0], batches, options.compare, nudge=ROUNDING)
     plain = curves["plain", "float32"]
+    rows: list[Row] = []
     for (path_name, precision), curve in curves.items():
-        error = max(abs(a - b) / abs(b) for a, b in zip(curve, plain, strict=True))
+        differences = [abs(a - b) / abs(b) for a, b in zip(curve, plain, strict=True)]
+        near = next((step for step, d in enumerate(differences) if d > ALLOWED["float32"]), len(curve))
         say(
             f"{name}, {path_name}, {precision}: over {options.compare} steps, from a loss of {curve[0]:.3f} to "
-            f"{curve[-1]:.3f}, within {error:.2g} of the plain float32 step"
+            f"{curve[-1]:.3f}, within {max(differences):.2g} of the plain float32 step, {near} steps within 0.001"
         )
+        rows.append(
+            conditions(device)
+            | {"model": name, "path": path_name, "precision": precision, "tf32": options.tf32}
+            | {f.name: getattr(options, f.name) for f in fields(Sizes)}
+            | {"compared": options.compare, "first_loss": f"{curve[0]:.4f}", "last_loss": f"{curve[-1]:.4f}"}
+            | {"within": f"{max(differences):.2g}", "steps_within_0.001": near}
+        )
+    write_rows(out, rows, (*KEYS, "tf32", "compared"))
 
 
 @contextmanager

@@ -7,22 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import triton
 from torch import Tensor
 from triton import cdiv
 
-from hoca.ops.fused.kernels import backward_kernel, forward_kernel
-from hoca.ops.fused.powers import make_powers
+from hoca.ops.fused.backward import backward_kernel
+from hoca.ops.fused.forward import forward_kernel
+from hoca.ops.fused.powers import lay_out_keys, make_powers, padded
 
 MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
 MOST_RANK = 4
 MOST_TILES = 5  # of a program, where it need not have them all
 
 
-# By the number of modalities, for 80 steps of each, as `benchmarks/tune_attention.py` times them.
+# By the number of modalities, for 80 steps of each, as `benchmarks/tune_attention.py` times them; 0: without factors,
+# of any number but one.
 FORWARD: dict[int, dict[str, int]] = {
-    1: {"lanes": 32, "words": 1, "warps": 2, "ahead": 1},
-    2: {"lanes": 8, "words": 1, "warps": 1, "ahead": 0},
-    3: {"lanes": 8, "words": 2, "warps": 2, "ahead": 0},
+    0: {"lanes": 16, "words": 2, "warps": 4},
+    1: {"lanes": 32, "words": 1, "warps": 4, "ahead": 1},
+    2: {"lanes": 16, "words": 2, "warps": 4, "ahead": 1, "registers": 128},
+    3: {"lanes": 8, "words": 1, "warps": 2, "registers": 128},
+}
+HALF: dict[int, dict[str, int]] = {  # of bf16 arguments
+    0: {"lanes": 32, "words": 1, "warps": 4},
+    1: {"lanes": 32, "words": 2, "warps": 4},
+    2: {"lanes": 16, "words": 1, "warps": 2},
+    3: {"lanes": 16, "words": 1, "warps": 2, "registers": 168},
 }
 BACKWARD: dict[int, dict[str, int]] = {
     1: {"lanes": 16, "warps": 1, "ahead": 1},
@@ -41,11 +51,18 @@ class Tile:
     warps: int
     words: int = 1
     ahead: int = 0  # 1: load what comes next while working
+    registers: int = 0  # of a thread at most, where the compiler would take more
+
+    @property
+    def cores(self) -> bool:
+        """Whether a thread has four rows of a channel, as sums on tensor cores want them."""
+        return self.rows == 16 and self.lanes >= 8 * self.warps and not triton.knobs.runtime.interpret
 
     def sizes(self) -> dict[str, int]:
         """By the kernels' names."""
         sizes = {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "num_warps": self.warps}
-        return sizes | {"AHEAD": bool(self.ahead)}
+        limit = {"maxnreg": self.registers} if self.registers else {}
+        return sizes | {"AHEAD": bool(self.ahead)} | limit
 
 
 def fits(steps: Sequence[int], rank: int) -> bool:
@@ -68,75 +85,78 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, count: int, masks: tuple[Tensor | None, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
         tensors = tuple(_packed(tensor) for tensor in tensors)
-        queries, keys = tensors[:count], tensors[count : 2 * count]
-        factors, channels = tensors[2 * count : -count], tensors[-count:]
-        steps = tuple(key.shape[1] for key in keys)
-        batch, words, _ = queries[0].shape
-        dtype = torch.promote_types(queries[0].dtype, channels[0].dtype)
-        scores = tuple(queries[0].new_empty((batch, words, t), dtype=dtype) for t in steps)
-        tile = _forward_tile(steps, factors[0].shape[0] if factors else 0)
-        masks = _all_or_none(masks, keys)
-        blocks = cdiv(max(steps), tile.tiles * tile.rows)
-        powers = make_powers(queries, keys, masks, blocks * tile.tiles * tile.rows)
-        group = _Group(*powers, masks, factors, channels, steps, queries[0].shape[2])
+        group = _Group(
+            tensors[:count],
+            tensors[count : 2 * count],
+            tensors[2 * count : -count],
+            tensors[-count:],
+            _all_or_none(masks, tensors[count : 2 * count]),
+        )
+        queries = group.queries
+        batch, words, size = queries[0].shape
+        dtype = torch.promote_types(queries[0].dtype, group.channels[0].dtype)
+        scores = tuple(queries[0].new_empty((batch, words, t), dtype=dtype) for t in group.steps)
+        tile = _forward_tile(group.steps, group.rank, half=group.half)
+        blocks = cdiv(max(group.steps), tile.tiles * tile.rows)
+        height = blocks * tile.tiles * tile.rows
+        direct = group.half and not group.rank
+        keys = group.keys
+        if group.half and not direct:
+            keys = (lay_out_keys(queries, keys, group.masks, height),)
+        elif not direct:
+            query_powers, key_powers = make_powers(queries, keys, group.masks, height)
+            queries, keys = query_powers.unbind(2), (key_powers,)
         forward_kernel[(cdiv(words, tile.words), batch, blocks)](
-            group.query_powers, group.key_powers, group.masks or channels, scores, factors, channels,
-            *group.numbers(), WORDS=tile.words, **tile.sizes(),
+            queries, keys, group.masks or group.channels, scores, group.factors, group.channels,
+            tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
+            tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
+            *group.numbers(height), HALF=group.half, DIRECT=direct, EVEN=size % tile.lanes == 0,
+            CORES=group.half and tile.cores, WORDS=tile.words, **tile.sizes(),
         )  # fmt: skip
-        ctx.save_for_backward(*group.tensors())
-        ctx.steps, ctx.size, ctx.masked = steps, group.size, bool(masks)
-        ctx.types = tuple(tensor.dtype for tensor in tensors)
+        ctx.save_for_backward(*tensors, *group.masks)
+        ctx.count, ctx.given = count, len(tensors)
         return scores
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        group = _Group.of(ctx.saved_tensors, ctx.steps, ctx.size, masked=ctx.masked)
-        count, batch, words, _ = group.query_powers.shape
-        tile = _backward_tile(group.steps, group.rank)
-        blocks = cdiv(group.size, tile.lanes)
-
-        def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return group.query_powers.new_empty(shape, dtype=dtype)
-
-        query_gradients = tuple(empty(batch, words, group.size, dtype=dtype) for dtype in ctx.types[:count])
-        key_gradients = tuple(
-            empty(batch, t, group.size, dtype=dtype)
-            for t, dtype in zip(group.steps, ctx.types[count : 2 * count], strict=True)
+        tensors, masks, count = ctx.saved_tensors[: ctx.given], ctx.saved_tensors[ctx.given :], ctx.count
+        group = _Group(
+            tensors[:count], tensors[count : 2 * count], tensors[2 * count : -count], tensors[-count:], masks
         )
-        factor_parts = empty(batch, blocks, group.rank, sum(group.steps))
-        channel_parts = empty(count, batch, *([words] if group.per_word else []), group.size).unbind(0)
+        batch, words, size = group.queries[0].shape
+        tile = _backward_tile(group.steps, group.rank)
+        blocks = cdiv(size, tile.lanes)
+        height = tile.tiles * tile.rows
+        query_powers, key_powers = make_powers(group.queries, group.keys, masks, height)
+        query_gradients = tuple(q.new_empty(q.shape) for q in group.queries)
+        key_gradients = tuple(k.new_empty(k.shape) for k in group.keys)
+        factor_parts = query_powers.new_empty((batch, blocks, group.rank, sum(group.steps)))
+        channel_parts = query_powers.new_empty((count, batch, *([words] if group.per_word else []), size))
         backward_kernel[(blocks, batch)](
-            group.query_powers, group.key_powers, group.masks or group.channels,
+            query_powers, key_powers, masks or group.channels,
             group.real_gradients(gradients), group.factors, group.channels,
-            query_gradients, key_gradients, factor_parts, channel_parts,
-            *group.numbers(), FULL=all(t == tile.tiles * tile.rows for t in group.steps), **tile.sizes(),
+            query_gradients, key_gradients, factor_parts, channel_parts.unbind(0),
+            *group.numbers(height), FULL=all(t == height for t in group.steps), **tile.sizes(),
         )  # fmt: skip
-        channel_gradients = channel_parts if group.per_word else [part.sum(0) for part in channel_parts]
+        channel_gradients = (channel_parts if group.per_word else channel_parts.sum(1)).unbind(0)
         factor_gradients = factor_parts.sum((0, 1)).split(group.steps, dim=1) if group.rank else ()
         results = (*query_gradients, *key_gradients, *factor_gradients, *channel_gradients)
-        return None, None, *(result.to(dtype) for result, dtype in zip(results, ctx.types, strict=True))
+        return None, None, *(result.to(given.dtype) for result, given in zip(results, tensors, strict=True))
 
 
 @dataclass(frozen=True)
 class _Group:
-    """What both directions work on: of queries and keys the powers alone."""
+    """What both directions work on."""
 
-    query_powers: Tensor  # [N, B, L, WIDTH]
-    key_powers: Tensor  # [N, B, WIDTH, HEIGHT]
-    masks: tuple[Tensor, ...]
+    queries: tuple[Tensor, ...]  # [B, L, D]
+    keys: tuple[Tensor, ...]  # [B, T_i, D]
     factors: tuple[Tensor, ...]
     channels: tuple[Tensor, ...]
-    steps: tuple[int, ...]
-    size: int
+    masks: tuple[Tensor, ...]
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        return self.query_powers, self.key_powers, *self.masks, *self.factors, *self.channels
-
-    @classmethod
-    def of(cls, tensors: tuple[Tensor, ...], steps: tuple[int, ...], size: int, *, masked: bool) -> _Group:
-        count, rest = len(steps), tensors[2:]
-        first = count if masked else 0
-        return cls(tensors[0], tensors[1], rest[:first], rest[first:-count], rest[-count:], steps, size)
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(key.shape[1] for key in self.keys)
 
     @property
     def rank(self) -> int:
@@ -146,6 +166,11 @@ class _Group:
     def per_word(self) -> bool:
         return self.channels[0].dim() == 3
 
+    @property
+    def half(self) -> bool:
+        """Whether bf16's accuracy is enough: where a float32 X would be lost in what the arguments lack."""
+        return all(tensor.dtype != torch.float32 for tensor in (*self.queries, *self.keys))
+
     def real_gradients(self, gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Nothing can come from the padding."""
         if not self.masks:
@@ -153,28 +178,27 @@ class _Group:
         pairs = zip(self.masks, gradients, strict=True)
         return tuple(torch.where(mask[:, None], gradient, 0.0).contiguous() for mask, gradient in pairs)
 
-    def numbers(self) -> tuple[Any, ...]:
-        """Strides, sizes and what the kernels are specialised on, in their order."""
-        count, batch, words, width = self.query_powers.shape
+    def numbers(self, height: int) -> tuple[Any, ...]:
+        """Strides, sizes and what the kernels are specialised on, in their order; `height` is that of the powers."""
+        _, words, size = self.queries[0].shape
         return (
             tuple(mask.stride(0) for mask in self.masks) or tuple(0 for _ in self.steps),
             tuple(factor.stride(0) for factor in self.factors),
             self.steps,
-            *(batch, words, self.size, width, self.key_powers.shape[3]),
-            *(count, self.rank, self.per_word, bool(self.masks), self.query_powers.is_cuda),
+            *(words, size, padded(size), height),
+            *(len(self.keys), self.rank, self.per_word, bool(self.masks), not triton.knobs.runtime.interpret),
         )
 
 
-def _forward_tile(steps: Sequence[int], rank: int) -> Tile:
-    rows = _rows(steps)
+def _forward_tile(steps: Sequence[int], rank: int, *, half: bool) -> Tile:
+    rows, table = _rows(steps), HALF if half else FORWARD
     tiles = cdiv(max(steps), rows)
     if not rank:
         tiles = cdiv(tiles, cdiv(tiles, MOST_TILES))
-        return Tile(tiles, rows, **FORWARD[1]) if len(steps) == 1 else Tile(tiles, rows, lanes=8, warps=4, words=4)
-    if rank > 1 or rows * tiles * len(steps) > 256:  # registers are scarce
-        warps, words = (4, 4) if rows == 16 else (8, 2)
-        return Tile(tiles, rows, lanes=4, warps=warps, words=words)
-    return Tile(tiles, rows, **FORWARD[min(len(steps), 3)])
+        return Tile(tiles, rows, **table[1 if len(steps) == 1 else 0])
+    if rank > 1 or rows * tiles * len(steps) > 256:  # registers are scarce: few channels a warp
+        return Tile(tiles, rows, lanes=8, warps=4 if rows == 16 else 8)
+    return Tile(tiles, rows, **table[min(len(steps), 3)])
 
 
 def _backward_tile(steps: Sequence[int], rank: int) -> Tile:

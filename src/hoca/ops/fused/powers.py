@@ -12,6 +12,7 @@ from torch import Tensor
 from triton import cdiv
 
 ALIGNMENT = 64  # of the powers' channels: a multiple of every tile's
+ROWS = 16  # of a program
 TWICE_LOG2E = tl.constexpr(2.8853900817779268)  # e^{2x} = 2^{x · 2 log2 e}
 LARGEST_EXPONENT = tl.constexpr(124.0)  # so that a power is finite
 
@@ -23,63 +24,83 @@ def _powers(x, shift):
 
 
 @triton.jit
-def place(channel, row, HEIGHT):
-    """Where a key's power lies: blocks of 8 channels × 16 rows, so that what a warp loads at once lies side by side."""
-    return (channel // 8) * (8 * HEIGHT) + (row // 16) * 128 + (channel % 8) * 16 + row % 16
+def place(channel, row, HEIGHT: tl.constexpr):
+    """Where a key's power lies: blocks of 4 channels × 16 rows, so that what a warp loads at once lies side by side."""
+    return (channel // 4) * (4 * HEIGHT) + (row // 16) * 64 + (channel % 4) * 16 + row % 16
 
 
 @triton.jit
 def powers_kernel(
     queries, keys, masks, query_powers, key_powers,
-    query_b, query_l, key_b, key_t, mask_b, steps, B, L, D, WIDTH, HEIGHT,
-    N: tl.constexpr, MASKED: tl.constexpr, WORDS: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    query_b, query_l, key_b, key_t, mask_b, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
+    N: tl.constexpr, MASKED: tl.constexpr, PLAIN: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """e^{2(q - c)} [N, B, L, WIDTH] and e^{2(k + c)} [N, B, WIDTH, HEIGHT], where c is the query of the first word.
+    """e^{2(q - c)} [B, L, N, WIDTH] and e^{2(k + c)} [B, N, WIDTH, HEIGHT], where c is the query of the first word.
 
     About c, large q and k of opposite sign neither overflow nor lose their difference: only queries of one video that
     differ by more than 34 in a channel meet the limit of `_powers`. Keys lie as `place` says; what is no step or no
-    channel is 0. Grid: blocks of channels, videos, keys and then blocks of words.
+    channel is 0. If PLAIN, keys are laid out as they are, without powers. Grid: blocks of channels, videos times
+    modalities, blocks of steps and then of words.
     """
-    video = tl.program_id(1).to(tl.int64)
+    video = (tl.program_id(1) // N).to(tl.int64)
     channel = tl.program_id(0) * LANES + tl.arange(0, LANES)[:, None]
     inside = channel < D
+    block = tl.program_id(2)
     for i in tl.static_range(N):
-        centre = tl.load(queries[i] + video * query_b[i] + channel, mask=inside, other=0.0).to(tl.float32)
-        if tl.program_id(2) == 0:
-            for first in range(0, HEIGHT, ROWS):
-                row = first + tl.arange(0, ROWS)[None, :]
+        if tl.program_id(1) % N == i:
+            centre = tl.load(queries[i] + video * query_b[i] + channel, mask=inside, other=0.0).to(tl.float32)
+            if block * ROWS < HEIGHT:
+                row = block * ROWS + tl.arange(0, ROWS)[None, :]
                 real = row < steps[i]
                 if MASKED:
                     real = tl.load(masks[i] + video * mask_b[i] + row, mask=real, other=0) != 0
                 pointers = keys[i] + video * key_b[i] + (row * key_t[i] + channel)
                 key = tl.load(pointers, mask=real & inside, other=0.0).to(tl.float32)
-                power = tl.where(real & inside, _powers(key, centre), 0.0)
-                pointers = key_powers + (i * B + video) * WIDTH * HEIGHT + place(channel, row, HEIGHT)
-                tl.store(pointers, power, mask=(channel < WIDTH) & (row < HEIGHT))
-        else:
-            word = (tl.program_id(2) - 1) * WORDS + tl.arange(0, WORDS)[None, :]
-            pointers = queries[i] + video * query_b[i] + word.to(tl.int64) * query_l[i] + channel
-            query = tl.load(pointers, mask=(word < L) & inside, other=0.0).to(tl.float32)
-            power = tl.where(inside, _powers(query, -centre), 0.0)
-            pointers = query_powers + ((i * B + video) * L + word) * WIDTH + channel
-            tl.store(pointers, power, mask=(word < L) & (channel < WIDTH))
+                if PLAIN:
+                    power = key
+                else:
+                    power = tl.where(real & inside, _powers(key, centre), 0.0)
+                tl.store(key_powers + (video * N + i) * (WIDTH * HEIGHT) + place(channel, row, HEIGHT), power)
+            elif not PLAIN:
+                word = (block - HEIGHT // ROWS) * ROWS + tl.arange(0, ROWS)[None, :]
+                pointers = queries[i] + video * query_b[i] + word.to(tl.int64) * query_l[i] + channel
+                query = tl.load(pointers, mask=(word < L) & inside, other=0.0).to(tl.float32)
+                power = tl.where(inside, _powers(query, -centre), 0.0)
+                tl.store(query_powers + ((video * L + word) * N + i) * WIDTH + channel, power, mask=word < L)
+
+
+def padded(size: int) -> int:
+    """The channels that are stored of so many."""
+    return cdiv(size, ALIGNMENT) * ALIGNMENT
 
 
 def make_powers(
     queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int
 ) -> tuple[Tensor, Tensor]:
-    """Of queries [N, B, L, WIDTH] and keys [N, B, WIDTH, height], in one launch."""
+    """Of queries [B, L, N, WIDTH] and keys [B, N, WIDTH, height], in one launch; height is a multiple of 16."""
+    batch, words, size = queries[0].shape
+    width = padded(size)
+    powers = queries[0].new_empty((batch, words, len(queries), width), dtype=torch.float32)
+    return powers, _launch(queries, keys, masks, height, powers, cdiv(words, ROWS), plain=False)
+
+
+def lay_out_keys(queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int) -> Tensor:
+    """Keys in float32, laid out as their powers would be."""
+    return _launch(queries, keys, masks, height, queries[0], 0, plain=True)
+
+
+def _launch(
+    queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int,
+    query_powers: Tensor, word_blocks: int, *, plain: bool,
+) -> Tensor:  # fmt: skip
     count, (batch, words, size) = len(queries), queries[0].shape
-    steps = tuple(key.shape[1] for key in keys)
-    width = cdiv(size, ALIGNMENT) * ALIGNMENT
-    query_powers = queries[0].new_empty((count, batch, words, width), dtype=torch.float32)
-    key_powers = queries[0].new_empty((count, batch, width, height), dtype=torch.float32)
-    lanes, block = 64, 32
-    powers_kernel[(cdiv(width, lanes), batch, 1 + cdiv(words, block))](
-        tuple(queries), tuple(keys), tuple(masks) or tuple(queries), query_powers, key_powers,
+    width = padded(size)
+    laid_out = queries[0].new_empty((batch, count, width, height), dtype=torch.float32)
+    powers_kernel[(width // ALIGNMENT, batch * count, height // ROWS + word_blocks)](
+        tuple(queries), tuple(keys), tuple(masks) or tuple(queries), query_powers, laid_out,
         tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
         tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
-        tuple(m.stride(0) for m in masks) or tuple(0 for _ in keys), steps,
-        batch, words, size, width, height, count, bool(masks), WORDS=block, ROWS=16, LANES=lanes, num_warps=4,
+        tuple(m.stride(0) for m in masks) or tuple(0 for _ in keys), tuple(key.shape[1] for key in keys),
+        words, size, width, height, count, bool(masks), plain, ROWS=ROWS, LANES=ALIGNMENT, num_warps=4,
     )  # fmt: skip
-    return query_powers, key_powers
+    return laid_out

@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 from triton import cdiv, next_power_of_2
 
-from hoca.ops.fused.kernels import _reciprocal
+from hoca.ops.fused.pieces import reciprocal
 from hoca.ops.fused.powers import make_powers, place
 from hoca.ops.fused.tf32 import rounded
 
@@ -40,7 +40,7 @@ def _row(index: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr):
 
 
 @triton.jit
-def _load_keys(powers, HEIGHT, channel, COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr):
+def _load_keys(powers, HEIGHT: tl.constexpr, channel, COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr):
     """One [channels, rows] per tile."""
     keys = ()
     for tile in tl.static_range(COUNT):
@@ -49,27 +49,29 @@ def _load_keys(powers, HEIGHT, channel, COUNT: tl.constexpr, BIG: tl.constexpr, 
 
 
 @triton.jit
-def _load_real(mask, T, COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, MASKED: tl.constexpr):
-    """Which rows are steps of the video: one [1, rows] per tile. Without a mask W tells: it is 0 elsewhere."""
-    real = ()
-    for tile in tl.static_range(COUNT):
-        row = _row(tile, BIG, SMALL)[None, :]
-        here = row < T
-        if MASKED:
-            here = tl.load(mask + row, mask=here, other=0) != 0
-        real = real + (here,)
-    return real
+def _real(mask, row, T, MASKED: tl.constexpr):
+    """Which rows are steps of the video."""
+    here = row < T
+    if MASKED:
+        here = tl.load(mask + row, mask=here, other=0) != 0
+    return here
 
 
 @triton.jit
-def _load_weights(weights, stride_k, stride_n, K_STEPS, N_STEPS, COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr):  # fmt: skip # noqa: E501
-    """W from the other modality's rows to one's own: the upper halves of COUNT² blocks, then the lower ones."""
+def _load_weights(
+    weights, stride_k, stride_n, mask_k, mask_n, K_STEPS, N_STEPS,
+    COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """W from the other modality's rows to one's own, 0 in the padding, where X may then be anything.
+
+    The upper halves of COUNT² blocks, then the lower ones.
+    """
     upper = ()
     lower = ()
     for a in tl.static_range(COUNT):
         for b in tl.static_range(COUNT):
             k, n = _row(a, BIG, SMALL)[:, None], _row(b, BIG, SMALL)[None, :]
-            here = (k < K_STEPS) & (n < N_STEPS)
+            here = _real(mask_k, k, K_STEPS, MASKED) & _real(mask_n, n, N_STEPS, MASKED)
             weight = tl.load(weights + k * stride_k + n * stride_n, mask=here, other=0.0).to(tl.float32)
             high = rounded(weight)
             upper = upper + (high,)
@@ -78,14 +80,11 @@ def _load_weights(weights, stride_k, stride_n, K_STEPS, N_STEPS, COUNT: tl.const
 
 
 @triton.jit
-def _tanh(query, keys, real, COUNT: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr):
-    """X of each tile, 0 in the padding."""
+def _tanh(query, keys, COUNT: tl.constexpr, NATIVE: tl.constexpr):
+    """X of each tile."""
     x = ()
     for tile in tl.static_range(COUNT):
-        value = 1.0 - 2.0 * _reciprocal(query * keys[tile] + 1.0, NATIVE)
-        if MASKED:
-            value = tl.where(real[tile], value, 0.0)
-        x = x + (value,)
+        x = x + (1.0 - 2.0 * reciprocal(query * keys[tile] + 1.0, NATIVE),)
     return x
 
 
@@ -117,23 +116,22 @@ def _weigh(x, weights, COUNT: tl.constexpr, SPLIT: tl.constexpr):
 @triton.jit
 def vector_kernel(
     query_powers, key_powers, masks, weights, vectors,
-    mask_b, stride, steps, B, L, D, WIDTH, HEIGHT,
+    mask_b, stride, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
     MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
     COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """v = Σ_s X_1 ∘ (X_2' W'). Grid: blocks of channels, videos."""
     video = tl.program_id(1).to(tl.int64)
     channel = tl.program_id(0) * C + tl.arange(0, C)[:, None]
-    real_1 = _load_real(masks[0] + video * mask_b[0], steps[0], COUNT, BIG, SMALL, MASKED)
-    real_2 = _load_real(masks[1] + video * mask_b[1], steps[1], COUNT, BIG, SMALL, MASKED)
-    keys_1 = _load_keys(key_powers + video * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
-    keys_2 = _load_keys(key_powers + (B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
-    weight = _load_weights(weights, 1, stride, steps[1], steps[0], COUNT, BIG, SMALL)
+    mask_1, mask_2 = masks[0] + video * mask_b[0], masks[1] + video * mask_b[1]
+    keys_1 = _load_keys(key_powers + 2 * video * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
+    keys_2 = _load_keys(key_powers + (2 * video + 1) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
+    weight = _load_weights(weights, 1, stride, mask_2, mask_1, steps[1], steps[0], COUNT, BIG, SMALL, MASKED)
     for word in range(0, L):
-        query_1 = tl.load(query_powers + (video * L + word) * WIDTH + channel)
-        query_2 = tl.load(query_powers + ((B + video) * L + word) * WIDTH + channel)
-        weighed = _weigh(_tanh(query_2, keys_2, real_2, COUNT, MASKED, NATIVE), weight, COUNT, SPLIT)
-        x = _tanh(query_1, keys_1, real_1, COUNT, MASKED, NATIVE)
+        query_1 = tl.load(query_powers + 2 * (video * L + word) * WIDTH + channel)
+        query_2 = tl.load(query_powers + (2 * (video * L + word) + 1) * WIDTH + channel)
+        weighed = _weigh(_tanh(query_2, keys_2, COUNT, NATIVE), weight, COUNT, SPLIT)
+        x = _tanh(query_1, keys_1, COUNT, NATIVE)
         vector = tl.zeros([C, 1], tl.float32)
         for tile in tl.static_range(COUNT):
             vector += tl.sum(x[tile] * weighed[tile], axis=1, keep_dims=True)
@@ -143,7 +141,7 @@ def vector_kernel(
 @triton.jit
 def step_gradient_kernel(
     query_powers, key_powers, masks, weights, gradients, query_gradients, key_gradients,
-    mask_b, stride_k, stride_n, steps, B, L, D, WIDTH, HEIGHT, OWN: tl.constexpr,
+    mask_b, stride_k, stride_n, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr, OWN: tl.constexpr,
     MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
     COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
@@ -155,22 +153,24 @@ def step_gradient_kernel(
     video = tl.program_id(1).to(tl.int64)
     channel = tl.program_id(0) * C + tl.arange(0, C)[:, None]
     inside = channel < D
-    real = _load_real(masks[OTHER] + video * mask_b[OTHER], steps[OTHER], COUNT, BIG, SMALL, MASKED)
-    own = _load_keys(key_powers + (OWN * B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
-    other = _load_keys(key_powers + (OTHER * B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
-    weight = _load_weights(weights, stride_k, stride_n, steps[OTHER], steps[OWN], COUNT, BIG, SMALL)
+    mask_own, mask_other = masks[OWN] + video * mask_b[OWN], masks[OTHER] + video * mask_b[OTHER]
+    own = _load_keys(key_powers + (2 * video + OWN) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
+    other = _load_keys(key_powers + (2 * video + OTHER) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
+    weight = _load_weights(
+        weights, stride_k, stride_n, mask_other, mask_own, steps[OTHER], steps[OWN], COUNT, BIG, SMALL, MASKED
+    )
     sums = ()
     for tile in tl.static_range(COUNT):
         sums = sums + (tl.zeros([C, own[tile].shape[1]], tl.float32),)
     for word in range(0, L):
-        query = tl.load(query_powers + ((OWN * B + video) * L + word) * WIDTH + channel)
-        other_query = tl.load(query_powers + ((OTHER * B + video) * L + word) * WIDTH + channel)
+        query = tl.load(query_powers + (2 * (video * L + word) + OWN) * WIDTH + channel)
+        other_query = tl.load(query_powers + (2 * (video * L + word) + OTHER) * WIDTH + channel)
         gradient = tl.load(gradients + (video * L + word) * D + channel, mask=inside, other=0.0)
-        weighed = _weigh(_tanh(other_query, other, real, COUNT, MASKED, NATIVE), weight, COUNT, SPLIT)
+        weighed = _weigh(_tanh(other_query, other, COUNT, NATIVE), weight, COUNT, SPLIT)
         of_query = tl.zeros([C, 1], tl.float32)
         added = ()
         for tile in tl.static_range(COUNT):
-            r = _reciprocal(query * own[tile] + 1.0, NATIVE)
+            r = reciprocal(query * own[tile] + 1.0, NATIVE)
             of_z = weighed[tile] * gradient * (r - r * r)  # 1 - X² = 4 (r - r²): the 4 comes last
             of_query += tl.sum(of_z, axis=1, keep_dims=True)
             added = added + (sums[tile] + of_z,)
@@ -186,7 +186,7 @@ def step_gradient_kernel(
 @triton.jit
 def weight_gradient_kernel(
     query_powers, key_powers, masks, gradients, parts,
-    mask_b, steps, B, L, D, WIDTH, HEIGHT,
+    mask_b, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
     MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
     COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, ROWS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
@@ -195,37 +195,32 @@ def weight_gradient_kernel(
     across = tl.program_id(0) * C + tl.arange(0, C)[None, :]
     channel = tl.program_id(0) * C + tl.arange(0, C)[:, None]
     row = tl.arange(0, ROWS)[:, None]
-    real_1 = row < steps[0]
-    if MASKED:
-        real_1 = tl.load(masks[0] + video * mask_b[0] + row, mask=real_1, other=0) != 0
-    real_2 = _load_real(masks[1] + video * mask_b[1], steps[1], COUNT, BIG, SMALL, MASKED)
-    pointers = key_powers + video * WIDTH * HEIGHT + place(across, row, HEIGHT)
+    pointers = key_powers + 2 * video * (WIDTH * HEIGHT) + place(across, row, HEIGHT)
     keys_1 = tl.load(pointers, mask=row < HEIGHT, other=0.0)  # [rows, channels]
-    keys_2 = _load_keys(key_powers + (B + video) * WIDTH * HEIGHT, HEIGHT, channel, COUNT, BIG, SMALL)
+    keys_2 = _load_keys(key_powers + (2 * video + 1) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
     totals = ()
     for tile in tl.static_range(COUNT):
         totals = totals + (tl.zeros([ROWS, keys_2[tile].shape[1]], tl.float32),)
     for word in range(0, L):
-        query_1 = tl.load(query_powers + (video * L + word) * WIDTH + across)
-        query_2 = tl.load(query_powers + ((B + video) * L + word) * WIDTH + channel)
+        query_1 = tl.load(query_powers + 2 * (video * L + word) * WIDTH + across)
+        query_2 = tl.load(query_powers + (2 * (video * L + word) + 1) * WIDTH + channel)
         gradient = tl.load(gradients + (video * L + word) * D + across, mask=across < D, other=0.0)
-        x_1 = 1.0 - 2.0 * _reciprocal(query_1 * keys_1 + 1.0, NATIVE)
-        if MASKED:
-            x_1 = tl.where(real_1, x_1, 0.0)
-        x_2 = _tanh(query_2, keys_2, real_2, COUNT, MASKED, NATIVE)
+        x_1 = 1.0 - 2.0 * reciprocal(query_1 * keys_1 + 1.0, NATIVE)
+        x_2 = _tanh(query_2, keys_2, COUNT, NATIVE)
         added = ()
         for tile in tl.static_range(COUNT):
             high = rounded(x_2[tile])
-            zeros = tl.zeros(
-                [ROWS, high.shape[1]], tl.float32
-            )  # tensor cores cut off what they add: not over all words
+            zeros = tl.zeros([ROWS, high.shape[1]], tl.float32)  # not the totals: tensor cores cut off what they add
             added = added + (totals[tile] + _dot(x_1 * gradient, high, x_2[tile] - high, zeros, SPLIT),)
         totals = added
     block = video * tl.num_programs(0) + tl.program_id(0)
+    real_1 = _real(masks[0] + video * mask_b[0], row, steps[0], MASKED)
     for tile in tl.static_range(COUNT):
         column = _row(tile, BIG, SMALL)[None, :]
+        real = real_1 & _real(masks[1] + video * mask_b[1], column, steps[1], MASKED)
         here = (row < steps[0]) & (column < steps[1])
-        tl.store(parts + (block * steps[0] + row) * steps[1] + column, totals[tile], mask=here)
+        value = tl.where(real, totals[tile], 0.0)
+        tl.store(parts + (block * steps[0] + row) * steps[1] + column, value, mask=here)
 
 
 def pair_vectors(
@@ -254,7 +249,7 @@ class _Pair(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         powers, weight, masks = ctx.saved_tensors[:2], ctx.saved_tensors[2], ctx.saved_tensors[3:]
-        _, batch, words, _ = powers[0].shape
+        batch, words, _, _ = powers[0].shape
         gradient, strides = gradients[0].contiguous(), _mask_strides(masks)
         grid = cdiv(ctx.size, CHANNELS), batch
         numbers = _numbers(ctx, powers, masks)
@@ -266,7 +261,7 @@ class _Pair(torch.autograd.Function):
         for own, (stride_k, stride_n) in enumerate(((1, weight.stride(0)), (weight.stride(0), 1))):
             step_gradient_kernel[grid](
                 *powers, masks or powers, weight, gradient, results[own], results[2 + own], strides, stride_k, stride_n,
-                *numbers[:6], own, *numbers[6:], num_warps=WARPS,
+                *numbers[:5], own, *numbers[5:], num_warps=WARPS,
             )  # fmt: skip
         parts = gradient.new_empty((grid[0] * batch, *weight.shape))
         rows = next_power_of_2(sum(_rows(ctx.steps)))
@@ -288,8 +283,8 @@ def _mask_strides(masks: tuple[Tensor, ...]) -> tuple[int, ...]:
 
 def _numbers(ctx: Any, powers: tuple[Tensor, ...], masks: tuple[Tensor, ...]) -> tuple[Any, ...]:
     """Sizes and what the kernels are specialised on, in their order."""
-    (_, batch, words, width), height = powers[0].shape, powers[1].shape[3]
+    (_, words, _, width), height = powers[0].shape, powers[1].shape[3]
     big, small = _rows(ctx.steps)
     split = ctx.types[0] == torch.float32
-    sizes = (ctx.steps, batch, words, ctx.size, width, height)
-    return (*sizes, bool(masks), powers[0].is_cuda, split, 2 if small else 1, big, small, CHANNELS)
+    sizes = (ctx.steps, words, ctx.size, width, height)
+    return (*sizes, bool(masks), not triton.knobs.runtime.interpret, split, 2 if small else 1, big, small, CHANNELS)

@@ -1,0 +1,205 @@
+# mypy: ignore-errors
+# ruff: noqa: RUF005
+# Triton's language has no types to annotate and builds tuples by + alone.
+"""Scores of one group, without writing X to memory.
+
+A program owns some words of a video and goes through the channels: sums over channels stay in registers. Its warps
+share the channels, and a warp has all steps of those it has, so that no sum over steps crosses warps. Keys are loaded
+once for all words of the program.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from hoca.ops.fused.pieces import load_factors, load_inside, load_real, load_vectors, pool, product, reciprocal, zeros
+from hoca.ops.fused.powers import place
+
+
+@triton.jit
+def tanh(x, NATIVE: tl.constexpr):
+    """One special-function operation, with an error of at most 2^-11."""
+    if NATIVE:
+        y = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    else:
+        y = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+    return y
+
+
+@triton.jit
+def _weights_in_bf16(weights, lane):
+    """For `_pool_in_bf16`: of a thread's four, the first two if its channel is even, else the last two; twice."""
+    chosen = ()
+    for n in tl.static_range(len(weights)):
+        pair = tl.inline_asm_elementwise(
+            """{ .reg .pred odd; setp.ne.s32 odd, $4, 0; selp.b32 $0, $3, $2, odd; mov.b32 $1, $0; }""",
+            "=r,=r,r,r,r,r,r,r",
+            [weights[n].to(tl.bfloat16), lane % 2],
+            dtype=tl.bfloat16,
+            is_pure=True,
+            pack=4,
+        )
+        chosen = chosen + (pair,)
+    return chosen
+
+
+@triton.jit
+def _pool_in_bf16(weights, first: tl.constexpr, x, N: tl.constexpr, TILES: tl.constexpr):
+    """As `pool`, on tensor cores: [words, channels, rows] per modality, where every row has the sum over all rows.
+
+    Of a tile, thread t of a channel has the rows from 4t on. In a product [16, 8] × [8, 8], two of them lie in the
+    first matrix's row of that channel and two in the row 8 below. Even columns of the second matrix have the weights of
+    the former, odd ones of the latter: each thread finds both sums of its channel in the result.
+    """
+    pooled = ()
+    for i in tl.static_range(N):
+        total = tl.zeros(x[0].shape, tl.float32)
+        for j in tl.static_range(TILES):
+            total = tl.inline_asm_elementwise(
+                """mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32
+                {$0, $1, $2, $3}, {$4, $5}, {$6}, {$8, $9, $10, $11};""",
+                "=f,=f,=f,=f,r,r,r,r,f,f,f,f",
+                [x[i * TILES + j].to(tl.bfloat16), weights[first + i * TILES + j], total],
+                dtype=tl.float32,
+                is_pure=True,
+                pack=4,
+            )
+        both = tl.inline_asm_elementwise(
+            "{ add.f32 $0, $4, $7; mov.f32 $1, $0; mov.f32 $2, $0; mov.f32 $3, $0; }",
+            "=f,=f,=f,=f,f,f,f,f",
+            [total],
+            dtype=tl.float32,
+            is_pure=True,
+            pack=4,
+        )
+        pooled = pooled + (both,)
+    return pooled
+
+
+@triton.jit
+def _load_block(
+    queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, first, L, D,
+    WIDTH: tl.constexpr, HEIGHT: tl.constexpr, N: tl.constexpr, PER_WORD: tl.constexpr, DIRECT: tl.constexpr,
+    EVEN: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """All that a program needs of some channels: keys [1, channels, rows], queries, and what X_l meets."""
+    of_keys = ()
+    of_queries = ()
+    channel = first + lane
+    for i in tl.static_range(N):
+        query = queries[i] + video * query_b[i] + line.to(tl.int64) * query_l[i] + channel
+        of_queries = of_queries + (load_inside(query, channel, D, EVEN),)
+        for j in tl.static_range(TILES):
+            if DIRECT:
+                step = tl.minimum(row + j * ROWS, steps[i] - 1)
+                key = keys[i] + video * key_b[i] + (step * key_t[i] + channel)
+                of_keys = of_keys + (load_inside(key, channel, D, EVEN),)
+            else:
+                key = keys[0] + video * (N * WIDTH * HEIGHT) + first * HEIGHT + place(lane, row, HEIGHT)
+                of_keys = of_keys + (tl.load(key + (i * WIDTH * HEIGHT + 4 * j * ROWS)),)
+    return of_keys, of_queries, load_vectors(channels, video, line, L, channel, D, N, PER_WORD, EVEN)
+
+
+@triton.jit
+def forward_kernel(
+    queries, keys, masks, scores, factors, channels,
+    query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
+    N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
+    HALF: tl.constexpr, DIRECT: tl.constexpr, EVEN: tl.constexpr, CORES: tl.constexpr, AHEAD: tl.constexpr,
+    WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
+
+    X = tanh(q + k) costs one special-function operation. If HALF, that is the GPU's own tanh, with an error of 2^-11.
+    Otherwise queries and keys are e^{2q} and e^{2k}, and X = 1 - 2 r, where r = 1 / (1 + e^{2q} e^{2k}) has nearly the
+    accuracy of float32; sums are then taken over r, and X is never made: Σ f X = Σ f - 2 Σ f r. Below, y is X or r.
+
+    K = 0 is without the sum over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are.
+    DIRECT: keys [B, T_i, D] are read as they are, otherwise as `powers` lays them out, all in the first of `keys`.
+    CORES: sums over steps on tensor cores. AHEAD: channels are loaded while those before are worked on, which takes
+    registers. EVEN: LANES divide D. Grid: blocks of words, videos, blocks of rows (one if K > 0).
+    """
+    SLOPE: tl.constexpr = 1.0 if HALF else -2.0  # X = SLOPE · y, and 1 more unless HALF
+    video = tl.program_id(1).to(tl.int64)
+    word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)[:, None, None]
+    line = tl.minimum(word, L - 1)
+    lane = tl.arange(0, LANES)[None, :, None]
+    row = tl.program_id(2) * (TILES * ROWS) + tl.arange(0, ROWS)[None, None, :]
+    real = load_real(masks, mask_b, video, row, steps, N, TILES, ROWS, MASKED)
+    factor = load_factors(factors, factor_k, row, real, N, K, TILES, ROWS)
+    weight = ()
+    whole = ()  # the weights' sums over the steps
+    for k in tl.static_range(K):
+        for i in tl.static_range(N):
+            total = tl.zeros([1, 1, ROWS], tl.float32)
+            for j in tl.static_range(TILES):
+                total += factor[(k * N + i) * TILES + j]
+                weight = weight + (SLOPE * factor[(k * N + i) * TILES + j],)
+            whole = whole + (tl.sum(total, axis=2, keep_dims=True),)
+    if CORES:
+        weight = _weights_in_bf16(weight, lane)
+
+    total = zeros(N * TILES, [WORDS, LANES, ROWS])
+    met = zeros(N, [WORDS, LANES, 1])
+    if AHEAD:
+        next_key, next_query, next_given = _load_block(
+            queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, 0, L, D,
+            WIDTH, HEIGHT, N, PER_WORD, DIRECT, EVEN, TILES, ROWS,
+        )  # fmt: skip
+    for first in range(0, D, LANES):
+        if AHEAD:
+            key, query, given = next_key, next_query, next_given
+            next_key, next_query, next_given = _load_block(
+                queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row,
+                tl.minimum(first + LANES, WIDTH - LANES), L, D, WIDTH, HEIGHT, N, PER_WORD, DIRECT, EVEN, TILES, ROWS,
+            )  # fmt: skip
+        else:
+            key, query, given = _load_block(
+                queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, first, L, D,
+                WIDTH, HEIGHT, N, PER_WORD, DIRECT, EVEN, TILES, ROWS,
+            )  # fmt: skip
+        y = ()
+        for i in tl.static_range(N):
+            for j in tl.static_range(TILES):
+                if HALF:
+                    y = y + (tanh(query[i] + key[i * TILES + j], NATIVE),)
+                else:
+                    y = y + (reciprocal(query[i] * key[i * TILES + j] + 1.0, NATIVE),)
+
+        vectors = given
+        if K > 0:
+            correlation = zeros(N, [1, 1, 1])
+            for k in tl.static_range(K):
+                if CORES:
+                    pooled = _pool_in_bf16(weight, k * N * TILES, y, N, TILES)  # eq. 14
+                else:
+                    parts = pool(weight, k * N * TILES, y, N, TILES)
+                    pooled = ()
+                    for i in tl.static_range(N):
+                        pooled = pooled + (parts[i] if HALF else whole[k * N + i] + parts[i],)
+                added = ()
+                for l in tl.static_range(N):
+                    added = added + (correlation[l] + product(pooled, l, l, N),)
+                correlation = added  # eq. 16: B_l
+            scaled = ()
+            for l in tl.static_range(N):
+                scaled = scaled + (given[l] * correlation[l],)
+            vectors = scaled
+
+        added = ()
+        sums = ()
+        for l in tl.static_range(N):
+            sums = sums + (met[l] if HALF else met[l] + vectors[l],)
+            for j in tl.static_range(TILES):
+                added = added + (total[l * TILES + j] + y[l * TILES + j] * vectors[l],)
+        total = added
+        met = sums
+
+    real = load_real(masks, mask_b, video, row, steps, N, TILES, ROWS, MASKED)  # again: kept, it would take registers
+    for l in tl.static_range(N):
+        for j in tl.static_range(TILES):
+            score = tl.sum(met[l] + SLOPE * total[l * TILES + j], axis=1, keep_dims=True)
+            score = tl.where(real[l * TILES + j], score, float("-inf")).to(scores[l].dtype.element_ty)
+            here = (word < L) & (row + j * ROWS < steps[l])
+            tl.store(scores[l] + (video * L + word) * steps[l] + row + j * ROWS, score, mask=here)
