@@ -5,7 +5,6 @@ python compile_all.py — needs no GPU; tensors lie on the CPU and are never rea
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
@@ -16,7 +15,6 @@ from triton.runtime.jit import JITFunction
 
 from hoca.ops import fused
 
-THREADS = "sizePerThread = [1, 1, 4], threadsPerWarp = [1, 8, 4]"  # four rows of a channel each
 VIDEOS, WORDS, STEPS, SIZE = 2, 3, 80, 512
 
 
@@ -48,23 +46,11 @@ def scores(kind: str, modalities: int, dtype: torch.dtype, *, masked: bool) -> l
     return fused.low_rank_scores(queries, keys, factors, channels, masks)
 
 
-def check_layout(text: str) -> None:
-    """Sums on tensor cores rely on which thread has which rows and channels, which is the compiler's choice."""
-    for line in text.splitlines():
-        if "mma.sync" in line:
-            (layout,) = set(re.findall(r"tensor<\S+, (#\w+)>", line))
-            (chosen,) = re.findall(rf"^{layout} = (.*)", text, re.MULTILINE)
-            for expected in (THREADS, "order = [2, 1, 0]"):
-                assert expected in chosen, chosen
-
-
 def main() -> None:
     run = JITFunction.run
 
     def compile_only(function: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
-        kernel = run(function, *arguments, grid=grid, warmup=True, **options)
-        check_layout(kernel.asm["ttgir"])
-        return kernel
+        return run(function, *arguments, grid=grid, warmup=True, **options)
 
     driver.set_active(H200())
     JITFunction.run = compile_only

@@ -28,56 +28,6 @@ def tanh(x, NATIVE: tl.constexpr):
 
 
 @triton.jit
-def _weights_in_bf16(weights, lane):
-    """For `_pool_in_bf16`: of a thread's four, the first two if its channel is even, else the last two; twice."""
-    chosen = ()
-    for n in tl.static_range(len(weights)):
-        pair = tl.inline_asm_elementwise(
-            """{ .reg .pred odd; setp.ne.s32 odd, $4, 0; selp.b32 $0, $3, $2, odd; mov.b32 $1, $0; }""",
-            "=r,=r,r,r,r,r,r,r",
-            [weights[n].to(tl.bfloat16), lane % 2],
-            dtype=tl.bfloat16,
-            is_pure=True,
-            pack=4,
-        )
-        chosen = chosen + (pair,)
-    return chosen
-
-
-@triton.jit
-def _pool_in_bf16(weights, first: tl.constexpr, x, N: tl.constexpr, TILES: tl.constexpr):
-    """As `pool`, on tensor cores: [words, channels, rows] per modality, where every row has the sum over all rows.
-
-    Of a tile, thread t of a channel has the rows from 4t on. In a product [16, 8] × [8, 8], two of them lie in the
-    first matrix's row of that channel and two in the row 8 below. Even columns of the second matrix have the weights of
-    the former, odd ones of the latter: each thread finds both sums of its channel in the result.
-    """
-    pooled = ()
-    for i in tl.static_range(N):
-        total = tl.zeros(x[0].shape, tl.float32)
-        for j in tl.static_range(TILES):
-            total = tl.inline_asm_elementwise(
-                """mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32
-                {$0, $1, $2, $3}, {$4, $5}, {$6}, {$8, $9, $10, $11};""",
-                "=f,=f,=f,=f,r,r,r,r,f,f,f,f",
-                [x[i * TILES + j].to(tl.bfloat16), weights[first + i * TILES + j], total],
-                dtype=tl.float32,
-                is_pure=True,
-                pack=4,
-            )
-        both = tl.inline_asm_elementwise(
-            "{ add.f32 $0, $4, $7; mov.f32 $1, $0; mov.f32 $2, $0; mov.f32 $3, $0; }",
-            "=f,=f,=f,=f,f,f,f,f",
-            [total],
-            dtype=tl.float32,
-            is_pure=True,
-            pack=4,
-        )
-        pooled = pooled + (both,)
-    return pooled
-
-
-@triton.jit
 def _load_block(
     queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, first, L, D,
     WIDTH: tl.constexpr, HEIGHT: tl.constexpr, N: tl.constexpr, PER_WORD: tl.constexpr, DIRECT: tl.constexpr,
@@ -106,7 +56,7 @@ def forward_kernel(
     queries, keys, masks, scores, factors, channels,
     query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
-    HALF: tl.constexpr, DIRECT: tl.constexpr, EVEN: tl.constexpr, CORES: tl.constexpr, AHEAD: tl.constexpr,
+    HALF: tl.constexpr, DIRECT: tl.constexpr, EVEN: tl.constexpr, AHEAD: tl.constexpr,
     WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
@@ -117,8 +67,8 @@ def forward_kernel(
 
     K = 0 is without the sum over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are.
     DIRECT: keys [B, T_i, D] are read as they are, otherwise as `powers` lays them out, all in the first of `keys`.
-    CORES: sums over steps on tensor cores. AHEAD: channels are loaded while those before are worked on, which takes
-    registers. EVEN: LANES divide D. Grid: blocks of words, videos, blocks of rows (one if K > 0).
+    EVEN: LANES divide D. AHEAD: channels are loaded while those before are worked on, which takes registers.
+    Grid: blocks of words, videos, blocks of rows (one if K > 0).
     """
     SLOPE: tl.constexpr = 1.0 if HALF else -2.0  # X = SLOPE · y, and 1 more unless HALF
     video = tl.program_id(1).to(tl.int64)
@@ -137,8 +87,6 @@ def forward_kernel(
                 total += factor[(k * N + i) * TILES + j]
                 weight = weight + (SLOPE * factor[(k * N + i) * TILES + j],)
             whole = whole + (tl.sum(total, axis=2, keep_dims=True),)
-    if CORES:
-        weight = _weights_in_bf16(weight, lane)
 
     total = zeros(N * TILES, [WORDS, LANES, ROWS])
     met = zeros(N, [WORDS, LANES, 1])
@@ -171,13 +119,10 @@ def forward_kernel(
         if K > 0:
             correlation = zeros(N, [1, 1, 1])
             for k in tl.static_range(K):
-                if CORES:
-                    pooled = _pool_in_bf16(weight, k * N * TILES, y, N, TILES)  # eq. 14
-                else:
-                    parts = pool(weight, k * N * TILES, y, N, TILES)
-                    pooled = ()
-                    for i in tl.static_range(N):
-                        pooled = pooled + (parts[i] if HALF else whole[k * N + i] + parts[i],)
+                parts = pool(weight, k * N * TILES, y, N, TILES)
+                pooled = ()
+                for i in tl.static_range(N):
+                    pooled = pooled + (parts[i] if HALF else whole[k * N + i] + parts[i],)  # eq. 14
                 added = ()
                 for l in tl.static_range(N):
                     added = added + (correlation[l] + product(pooled, l, l, N),)

@@ -29,10 +29,10 @@ FORWARD: dict[int, dict[str, int]] = {
     3: {"lanes": 8, "words": 1, "warps": 2, "registers": 128},
 }
 HALF: dict[int, dict[str, int]] = {  # of bf16 arguments
-    0: {"lanes": 32, "words": 1, "warps": 4},
-    1: {"lanes": 32, "words": 2, "warps": 4},
-    2: {"lanes": 16, "words": 1, "warps": 2},
-    3: {"lanes": 16, "words": 1, "warps": 2, "registers": 168},
+    0: {"lanes": 16, "words": 2, "warps": 4},
+    1: {"lanes": 64, "words": 1, "warps": 8},
+    2: {"lanes": 8, "words": 1, "warps": 2, "ahead": 1, "registers": 128},
+    3: {"lanes": 8, "words": 1, "warps": 2, "registers": 128},
 }
 BACKWARD: dict[int, dict[str, int]] = {
     1: {"lanes": 16, "warps": 1, "ahead": 1},
@@ -52,11 +52,6 @@ class Tile:
     words: int = 1
     ahead: int = 0  # 1: load what comes next while working
     registers: int = 0  # of a thread at most, where the compiler would take more
-
-    @property
-    def cores(self) -> bool:
-        """Whether a thread has four rows of a channel, as sums on tensor cores want them."""
-        return self.rows == 16 and self.lanes >= 8 * self.warps and not triton.knobs.runtime.interpret
 
     def sizes(self) -> dict[str, int]:
         """By the kernels' names."""
@@ -111,7 +106,7 @@ class _Scores(torch.autograd.Function):
             tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
             tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
             *group.numbers(height), HALF=group.half, DIRECT=direct, EVEN=size % tile.lanes == 0,
-            CORES=group.half and tile.cores, WORDS=tile.words, **tile.sizes(),
+            WORDS=tile.words, **tile.sizes(),
         )  # fmt: skip
         ctx.save_for_backward(*tensors, *group.masks)
         ctx.count, ctx.given = count, len(tensors)
