@@ -35,8 +35,8 @@ def rows_of(name: str) -> list[Row]:
         return [row for row in csv.DictReader(file) if not row["device"].startswith("cpu")]
 
 
-def train_rows() -> list[Row]:
-    return sorted(rows_of("train"), key=lambda row: MODELS.index(row["model"]))
+def by_model(name: str) -> list[Row]:
+    return sorted(rows_of(name), key=lambda row: MODELS.index(row["model"]))
 
 
 def train_table() -> str:
@@ -50,7 +50,7 @@ def train_table() -> str:
         "memory / `hoca-u`": lambda row: row["memory_to_unary"],
         "commit": itemgetter("commit"),
     }
-    return markdown(train_rows(), columns)
+    return markdown(by_model("train"), columns)
 
 
 def attention_table() -> str:
@@ -81,8 +81,9 @@ def epoch_table() -> str:
         "batches": lambda row: row["batches"],
         "shapes": lambda row: row["shapes"],
         "peak GB": lambda row: row["peak_gb"],
+        "commit": itemgetter("commit"),
     }
-    return markdown(rows_of("train-epoch"), columns)
+    return markdown(by_model("train-epoch"), columns)
 
 
 def generate_table() -> str:
@@ -122,7 +123,7 @@ def joined_table() -> str:
 def scaling_table() -> str:
     """Seconds of an epoch on n GPUs: the step as measured, and after it the sum of all gradients in a ring."""
     found = []
-    for row in [row for row in rows_of("train-epoch") if row["epoch"] == "2"]:
+    for row in [row for row in by_model("train-epoch") if row["epoch"] == "2"]:
         step, size = float(row["seconds"]) / float(row["batches"]), float(row["gradient_bytes"])
         for gpus, (link, rate, hop) in LINKS.items():
             exchange = 2 * (gpus - 1) / gpus * size / rate + 2 * (gpus - 1) * hop
@@ -146,7 +147,7 @@ def scaling_table() -> str:
 def goals_table() -> str:
     """What the project set out to reach, beside what was measured."""
     step = {(row["model"], row["path"], row["precision"]): row for row in rows_of("train")}
-    epoch = {row["model"]: row for row in rows_of("train-epoch") if row["epoch"] == "2"}
+    epoch = {row["model"]: row for row in by_model("train-epoch") if row["epoch"] == "2"}
     search = {(row["model"], row["path"], row["precision"]): row for row in rows_of("generate")}
     scores = [row for row in rows_of("attention") if row["path"] == "fused" and row["share_of_limit"]]
     if not step or not epoch or not search:
@@ -235,7 +236,7 @@ def fill(text: str) -> str:
 
 def draw(out: Path) -> None:
     """Milliseconds and memory of a training step, model by model and path by path."""
-    rows = [row for row in train_rows() if "joined" not in row["path"]]
+    rows = [row for row in by_model("train") if "joined" not in row["path"]]
     models = list(dict.fromkeys(row["model"] for row in rows))
     bars = list(dict.fromkeys((row["path"], row["precision"]) for row in rows))
     figure = surface(width=9, height=3.4)

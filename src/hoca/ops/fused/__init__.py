@@ -1,6 +1,6 @@
 """The Triton backend: the tanh tensor [B, L, T, D] is computed where it is used, twice, and never written.
 
-Computes in float32 whatever the type of its arguments; scores have the type that queries and parameters promote to.
+Sums in float32 whatever the type of its arguments; scores have the type that queries and parameters promote to.
 Runs on a GPU, or anywhere with TRITON_INTERPRET=1. What does not fit the kernels is left to `contracted`: float64,
 more than 512 steps in one group, a rank above 4, exact attention of order 4 and above or of more than 128 steps.
 """

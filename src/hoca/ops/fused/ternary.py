@@ -4,9 +4,9 @@
 """Exact attention of order 3: what the steps of one modality meet, out of the two others (eq. 8-9, contracted).
 
 v[w, d] = Σ_{s,u} W[s, u] · X_1[w, s, d] · X_2[w, u, d] = Σ_s X_1 ∘ (X_2' W')_s: a matrix product per word, of a tile of
-X that is made where it is used. A program owns some channels of a video and goes through the words, as in `kernels`,
-with tiles [channels, rows]: W stays in shared memory and X in registers, from where tensor cores take it. A modality's
-rows are at most two tiles, of BIG and SMALL rows: 80 steps are 64 and 16.
+X that is made where it is used. A program owns some channels of a video and goes through the words, as in `backward`,
+with tiles [channels, rows], and W stays in shared memory. A modality's rows are at most two tiles, of BIG and SMALL
+rows: 80 steps are 64 and 16.
 """
 
 from __future__ import annotations
