@@ -5,7 +5,9 @@
     for seed in 0 1; do hoca train recipes/default-2-videos.yaml seed=$seed run=runs/default-2-$seed; done
     python benchmarks/default_model.py mean runs/default-2.safetensors runs/default-2-* --modalities image audio
     hoca train recipes/default-3-reward.yaml
-    python benchmarks/default_model.py mean runs/default.safetensors runs/default-3 runs/default-2.safetensors{,,}
+    python benchmarks/default_model.py mean runs/default-3.safetensors runs/default-3 runs/default-2.safetensors{,,}
+    for seed in 0 1 2; do hoca train recipes/default-4-beam.yaml seed=$seed run=runs/default-4-$seed; done
+    python benchmarks/default_model.py mean runs/default.safetensors runs/default-3.safetensors runs/default-4-*
     python benchmarks/default_model.py ship runs/default.safetensors
     python benchmarks/default_model.py score               -> results/default-model-shipped.csv, docs/model-card.md
 

@@ -19,7 +19,7 @@ MODALITIES = {  # what the recipe's header says its data has
     "default": {"image": 1280, "motion": 1024, "audio": 1024},
 }
 TUTORIAL = "finetune"  # a test of its own follows it, videos and all
-STAGES = ("default-1-pictures", "default-2-videos", "default-3-reward")  # each begins from the one before
+STAGES = ("default-1-pictures", "default-2-videos", "default-3-reward", "default-4-beam")  # each begins from the last
 SMALLER = ["epochs=1", "hidden=8", "attention=8", "embedding=8", "batch=8", "captions=0", "device=cpu", "beam=2"]
 
 
