@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -183,7 +184,8 @@ def score(options: argparse.Namespace) -> None:
         captions = caption_batches(
             model, evaluation_batches(dataset, split), model.search, Processes(0, 1, torch.device("cpu"))
         )
-        found = _evaluator(Path(options.data) / "videos", split).evaluate(captions, SCORES).corpus
+        found = _evaluator(Path(options.data) / "videos", split).evaluate(captions, SCORES)
+        each = [100 * video["CIDEr"] for video in found.per_video.values()]
         said[split, shown] = captions
         rows.append(
             {
@@ -191,8 +193,9 @@ def score(options: argparse.Namespace) -> None:
                 "count": len(captions),
                 "shown": shown,
             }
-            | {name: round(100 * value, 2) for name, value in found.items()}
+            | {name: round(100 * value, 2) for name, value in found.corpus.items()}
             | {
+                "CIDEr's standard error": round(statistics.stdev(each) / len(each) ** 0.5, 1),
                 "different sentences": len(set(captions.values())),
                 "words": round(sum(len(t.split()) for t in captions.values()) / len(captions), 1),
             }
