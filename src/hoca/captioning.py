@@ -37,6 +37,16 @@ class Caption:
     absent: dict[str, str]  # modality → why it is missing
     seconds: dict[str, float]  # what took how long
 
+    def to_json(self) -> dict[str, Any]:
+        """What `hoca caption --json` and the API tell of it."""
+        return {
+            "text": self.text,
+            "logprob": self.logprob,
+            "alternatives": [{"text": text, "logprob": p} for text, p in self.alternatives],
+            "absent": self.absent,
+            "seconds": {stage: round(seconds, 4) for stage, seconds in self.seconds.items()},
+        }
+
 
 class VideoCaptioner(Captioner):
     """A captioner that knows how its features are made, so that it takes files."""

@@ -16,7 +16,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from hoca.errors import UserError
-from hoca.options import COMMAND_LINE, make, read_arguments
+from hoca.options import from_arguments
 from hoca.progress import bar, say
 
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]  # newer typer keeps click to itself
@@ -93,7 +93,7 @@ def caption(
     from hoca.captioning import load
     from hoca.features.engines.videos import readable
 
-    limits = make(media.Limits, (COMMAND_LINE, read_arguments(limit or ())))
+    limits = from_arguments(media.Limits, limit)
     captioner = load(model)
     captioner.limits = limits
     search = replace(captioner.search, beam=beam) if beam else captioner.search
@@ -115,16 +115,7 @@ def caption(
             say(f"hoca: {error}")
             continue
         if as_json:
-            _print_json(
-                {
-                    "video": readable(file),
-                    "text": found.text,
-                    "logprob": found.logprob,
-                    "alternatives": [{"text": text, "logprob": p} for text, p in found.alternatives],
-                    "absent": found.absent,
-                    "seconds": found.seconds,
-                }
-            )
+            _print_json({"video": readable(file)} | found.to_json())
         else:
             print(f"{readable(file)}: {found.text}" if len(files) > 1 else found.text, flush=True)
     captioner.close()
@@ -163,7 +154,7 @@ def explain(
         raise UserError("nowhere to write to: give --out report.html, --figure figure.pdf or both")
     if figure is not None:
         check_format(figure)
-    limits = make(media.Limits, (COMMAND_LINE, read_arguments(limit or ())))
+    limits = from_arguments(media.Limits, limit)
     explained = explain_video(video, model, compare=compare or (), beam=beam, limits=limits)
     if figure is not None:
         attention_figure(explained.readings[0], figure)
@@ -243,7 +234,7 @@ def extract(
     from hoca.features.engines import Settings, extract_all
 
     specification = specify(image=image, motion=motion, audio=audio, sampling=sampling.value)
-    limits = make(media.Limits, (COMMAND_LINE, read_arguments(limit or ())))
+    limits = from_arguments(media.Limits, limit)
     settings = Settings(device, precision, workers, batch, limits)
     summary = extract_all(videos, FeatureStore(out), specification, settings, engine=engine.value, report=report)
     if summary.failed:
@@ -350,8 +341,8 @@ def bench(
     from hoca.devices import choose_device
 
     module = import_module(f"hoca.bench.{what.value}")
-    chosen = make(module.Options, (COMMAND_LINE, read_arguments(options or ())))
-    module.run(chosen, device=choose_device(device), out=out or Path("results") / f"bench-{what.value}.csv")
+    chosen = from_arguments(module.Options, options)
+    module.run(chosen, device=choose_device(device), out=out or RESULTS / f"bench-{what.value}.csv")
 
 
 class Dataset(StrEnum):
@@ -375,7 +366,7 @@ def prepare(
     from hoca.data import binding, default, msrvtt, msvd
 
     if dataset is Dataset.binding:
-        binding.prepare(out, make(binding.Options, (COMMAND_LINE, read_arguments(options or ()))), videos=videos)
+        binding.prepare(out, from_arguments(binding.Options, options), videos=videos)
         return
     if source is None:
         raise UserError(f"{dataset.value} needs --source, the folder with its official files")
@@ -384,7 +375,7 @@ def prepare(
     elif dataset is Dataset.msrvtt:
         msrvtt.prepare(source, out, features=features, report=say)
     elif dataset is Dataset.default:
-        default.prepare(source, out, make(default.Options, (COMMAND_LINE, read_arguments(options or ()))), report=say)
+        default.prepare(source, out, from_arguments(default.Options, options), report=say)
     else:
         msrvtt.prepare_clips(source, out, report=say)
 

@@ -31,6 +31,11 @@ def make(cls: type[T], *sources: tuple[str, Mapping[str, Any]]) -> T:
     return cls(**chosen)
 
 
+def from_arguments(cls: type[T], arguments: Iterable[str] | None) -> T:
+    """An instance of the dataclass `cls` from the `key=value` arguments of the command line."""
+    return make(cls, (COMMAND_LINE, read_arguments(arguments or ())))
+
+
 def read_arguments(arguments: Iterable[str]) -> dict[str, Any]:
     """`key=value` arguments; values are read as YAML does."""
     values = {}

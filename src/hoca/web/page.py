@@ -15,7 +15,7 @@ import gradio as gr
 from hoca.errors import UserError
 from hoca.explain import Explanation, report
 from hoca.explain.film import film
-from hoca.web.service import WIDEST, Service, facts
+from hoca.web.service import WIDEST, Service
 from hoca.web.uploads import Uploads
 
 STAGES = {"decoding": 0.05, "features": 0.35, "words": 0.8, "report": 0.9}
@@ -50,7 +50,7 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
         if video is None:
             raise gr.Error("no video was given", print_exception=False)
         try:
-            return facts(Path(video), service.caption(Path(video), model, int(beam)))
+            return {"video": Path(video).name} | service.caption(Path(video), model, int(beam)).to_json()
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
         except Exception:

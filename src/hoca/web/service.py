@@ -101,15 +101,3 @@ class Service:
     def _alone(self, work: Callable[[], T]) -> T:
         """Run this in the thread of torch, after what others have asked for."""
         return self._thread.submit(copy_context().run, work).result()
-
-
-def facts(video: Path, caption: Caption) -> dict[str, Any]:
-    """What the API returns, in the form of `hoca caption --json`."""
-    return {
-        "video": video.name,
-        "text": caption.text,
-        "logprob": caption.logprob,
-        "alternatives": [{"text": text, "logprob": p} for text, p in caption.alternatives],
-        "absent": caption.absent,
-        "seconds": {stage: round(seconds, 4) for stage, seconds in caption.seconds.items()},
-    }
