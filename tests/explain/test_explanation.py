@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import hoca
+from hoca.errors import UserError
 from hoca.explain import collect, explain, model_name
 from hoca.explain.film import BYTES, envelope, film, thumbnails
+from hoca.media import Limits
 
 from .trained import clips
 
@@ -48,6 +50,14 @@ def test_models_side_by_side(data: Path, run: Path, unary: Path) -> None:
     assert [len(reading.alternatives) for reading in explained.readings] == [1, 1]
     assert explained.readings[0].kind == "low-rank attention of orders 1, 2, 3, rank 1"
     assert explained.readings[1].kind == "attention of order 1"
+
+
+def test_the_pictures_of_a_report_are_decoded_within_the_models_limits(data: Path, run: Path) -> None:
+    clip, model = clips(data, silent=False)[0], hoca.load(run)
+    caption = model.caption(clip)
+    model.limits = Limits(bytes=100)
+    with pytest.raises(UserError, match="more than the limit of 100"):
+        collect(clip, [("bound", model, caption)])
 
 
 def test_a_silent_clip_has_no_outline_of_sound(data: Path, run: Path) -> None:

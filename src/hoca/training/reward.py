@@ -56,6 +56,7 @@ class RewardObjective:
             memory = model.encode(batch.features, batch.lengths, batch.category)
             if recipe.drawn == "sampled":
                 return sample(model, memory, self.limits, count=recipe.samples).words
+            # `beam_search` would capture a graph per shape on a GPU, and training meets many shapes, each a few times.
             beams = BeamSearch(self.limits, recipe.samples, recipe.length_penalty).run(model, memory)
             return beams.words[:, :, : int(beams.said) + 1]
 
