@@ -13,6 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from hoca.ops.fused.pairs import pair_place
 from hoca.ops.fused.pieces import load_factors, load_inside, load_real, load_vectors, pool, product, reciprocal, zeros
 from hoca.ops.fused.powers import place
 
@@ -30,25 +31,48 @@ def tanh(x, NATIVE: tl.constexpr):
 @triton.jit
 def _load_block(
     queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, first, L, D,
-    WIDTH: tl.constexpr, HEIGHT: tl.constexpr, N: tl.constexpr, PER_WORD: tl.constexpr, DIRECT: tl.constexpr,
-    EVEN: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr,
+    WIDTH: tl.constexpr, HEIGHT: tl.constexpr, N: tl.constexpr, PER_WORD: tl.constexpr, PAIRED: tl.constexpr,
+    DIRECT: tl.constexpr, EVEN: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """All that a program needs of some channels: keys [1, channels, rows], queries, and what X_l meets."""
+    HALF_HEIGHT: tl.constexpr = HEIGHT // 2
     of_keys = ()
     of_queries = ()
     channel = first + lane
     for i in tl.static_range(N):
         query = queries[i] + video * query_b[i] + line.to(tl.int64) * query_l[i] + channel
         of_queries = of_queries + (load_inside(query, channel, D, EVEN),)
-        for j in tl.static_range(TILES):
-            if DIRECT:
-                step = tl.minimum(row + j * ROWS, steps[i] - 1)
-                key = keys[i] + video * key_b[i] + (step * key_t[i] + channel)
-                of_keys = of_keys + (load_inside(key, channel, D, EVEN),)
-            else:
-                key = keys[0] + video * (N * WIDTH * HEIGHT) + first * HEIGHT + place(lane, row, HEIGHT)
-                of_keys = of_keys + (tl.load(key + (i * WIDTH * HEIGHT + 4 * j * ROWS)),)
+        if PAIRED:
+            for j in tl.static_range(TILES // 2):
+                key = keys[0] + video * (N * WIDTH * HALF_HEIGHT) + first * HALF_HEIGHT + pair_place(lane, row, 0, HEIGHT)
+                of_keys = of_keys + (tl.load(key + (i * WIDTH * HALF_HEIGHT + 4 * j * ROWS)),)
+        else:
+            for j in tl.static_range(TILES):
+                if DIRECT:
+                    step = tl.minimum(row + j * ROWS, steps[i] - 1)
+                    key = keys[i] + video * key_b[i] + (step * key_t[i] + channel)
+                    of_keys = of_keys + (load_inside(key, channel, D, EVEN),)
+                else:
+                    key = keys[0] + video * (N * WIDTH * HEIGHT) + first * HEIGHT + place(lane, row, HEIGHT)
+                    of_keys = of_keys + (tl.load(key + (i * WIDTH * HEIGHT + 4 * j * ROWS)),)
     return of_keys, of_queries, load_vectors(channels, video, line, L, channel, D, N, PER_WORD, EVEN)
+
+
+@triton.jit
+def _values(key, query, N: tl.constexpr, TILES: tl.constexpr, HALF: tl.constexpr, PAIRED: tl.constexpr, NATIVE: tl.constexpr):  # fmt: skip # noqa: E501
+    """X or r of some channels, one [words, channels, rows] per tile."""
+    y = ()
+    for i in tl.static_range(N):
+        for j in tl.static_range(TILES):
+            if PAIRED:
+                both = key[(i * TILES + j) // 2]
+                half = both << 16 if j % 2 == 0 else both & -65536  # bf16 is the upper half of float32
+                y = y + (tanh(query[i] + half.to(tl.float32, bitcast=True), NATIVE),)
+            elif HALF:
+                y = y + (tanh(query[i] + key[i * TILES + j], NATIVE),)
+            else:
+                y = y + (reciprocal(query[i] * key[i * TILES + j] + 1.0, NATIVE),)
+    return y
 
 
 @triton.jit
@@ -56,7 +80,7 @@ def forward_kernel(
     queries, keys, masks, scores, factors, channels,
     query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
-    HALF: tl.constexpr, DIRECT: tl.constexpr, EVEN: tl.constexpr, AHEAD: tl.constexpr,
+    HALF: tl.constexpr, DIRECT: tl.constexpr, EVEN: tl.constexpr, AHEAD: tl.constexpr, UNROLL: tl.constexpr,
     WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
@@ -70,6 +94,7 @@ def forward_kernel(
     EVEN: LANES divide D. AHEAD: channels are loaded while those before are worked on, which takes registers.
     Grid: blocks of words, videos, blocks of rows (one if K > 0).
     """
+    PAIRED: tl.constexpr = HALF and not DIRECT  # keys are bf16, two in a word
     SLOPE: tl.constexpr = 1.0 if HALF else -2.0  # X = SLOPE · y, and 1 more unless HALF
     video = tl.program_id(1).to(tl.int64)
     word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)[:, None, None]
@@ -90,30 +115,32 @@ def forward_kernel(
 
     total = zeros(N * TILES, [WORDS, LANES, ROWS])
     met = zeros(N, [WORDS, LANES, 1])
+    last = (D if EVEN else WIDTH) - LANES
     if AHEAD:
         next_key, next_query, next_given = _load_block(
             queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, 0, L, D,
-            WIDTH, HEIGHT, N, PER_WORD, DIRECT, EVEN, TILES, ROWS,
+            WIDTH, HEIGHT, N, PER_WORD, PAIRED, DIRECT, EVEN, TILES, ROWS,
         )  # fmt: skip
-    for first in range(0, D, LANES):
-        if AHEAD:
+    if AHEAD == 2:
+        next_y = _values(next_key, next_query, N, TILES, HALF, PAIRED, NATIVE)
+    for first in tl.range(0, D, LANES, loop_unroll_factor=UNROLL):
+        if AHEAD == 2:
+            y, given = next_y, next_given
+        elif AHEAD:
             key, query, given = next_key, next_query, next_given
-            next_key, next_query, next_given = _load_block(
-                queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row,
-                tl.minimum(first + LANES, WIDTH - LANES), L, D, WIDTH, HEIGHT, N, PER_WORD, DIRECT, EVEN, TILES, ROWS,
-            )  # fmt: skip
+        key_, query_, given_ = _load_block(
+            queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row,
+            tl.minimum(first + LANES, last) if AHEAD else first, L, D,
+            WIDTH, HEIGHT, N, PER_WORD, PAIRED, DIRECT, EVEN, TILES, ROWS,
+        )  # fmt: skip
+        if AHEAD == 2:
+            next_y, next_given = _values(key_, query_, N, TILES, HALF, PAIRED, NATIVE), given_
+        elif AHEAD:
+            next_key, next_query, next_given = key_, query_, given_
         else:
-            key, query, given = _load_block(
-                queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, first, L, D,
-                WIDTH, HEIGHT, N, PER_WORD, DIRECT, EVEN, TILES, ROWS,
-            )  # fmt: skip
-        y = ()
-        for i in tl.static_range(N):
-            for j in tl.static_range(TILES):
-                if HALF:
-                    y = y + (tanh(query[i] + key[i * TILES + j], NATIVE),)
-                else:
-                    y = y + (reciprocal(query[i] * key[i * TILES + j] + 1.0, NATIVE),)
+            key, query, given = key_, query_, given_
+        if AHEAD != 2:
+            y = _values(key, query, N, TILES, HALF, PAIRED, NATIVE)
 
         vectors = given
         if K > 0:

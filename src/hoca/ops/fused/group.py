@@ -13,7 +13,8 @@ from triton import cdiv
 
 from hoca.ops.fused.backward import backward_kernel
 from hoca.ops.fused.forward import forward_kernel
-from hoca.ops.fused.powers import lay_out_keys, make_powers, padded
+from hoca.ops.fused.pairs import pair_keys
+from hoca.ops.fused.powers import make_powers, padded
 
 MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
 MOST_RANK = 4
@@ -26,13 +27,13 @@ FORWARD: dict[int, dict[str, int]] = {
     0: {"lanes": 16, "words": 2, "warps": 4},
     1: {"lanes": 32, "words": 1, "warps": 4, "ahead": 1},
     2: {"lanes": 16, "words": 2, "warps": 4, "ahead": 1, "registers": 128},
-    3: {"lanes": 8, "words": 1, "warps": 2, "registers": 128},
+    3: {"lanes": 8, "words": 1, "warps": 2, "ahead": 1, "registers": 128},
 }
 HALF: dict[int, dict[str, int]] = {  # of bf16 arguments
     0: {"lanes": 16, "words": 2, "warps": 4},
     1: {"lanes": 64, "words": 1, "warps": 8},
     2: {"lanes": 8, "words": 1, "warps": 2, "ahead": 1, "registers": 128},
-    3: {"lanes": 8, "words": 1, "warps": 2, "registers": 128},
+    3: {"lanes": 8, "words": 1, "warps": 2, "registers": 144},
 }
 BACKWARD: dict[int, dict[str, int]] = {
     1: {"lanes": 16, "warps": 1, "ahead": 1},
@@ -51,13 +52,14 @@ class Tile:
     warps: int
     words: int = 1
     ahead: int = 0  # 1: load what comes next while working
+    unroll: int = 1  # blocks of channels in a round of the loop
     registers: int = 0  # of a thread at most, where the compiler would take more
 
     def sizes(self) -> dict[str, int]:
         """By the kernels' names."""
         sizes = {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "num_warps": self.warps}
         limit = {"maxnreg": self.registers} if self.registers else {}
-        return sizes | {"AHEAD": bool(self.ahead)} | limit
+        return sizes | {"AHEAD": self.ahead} | limit
 
 
 def fits(steps: Sequence[int], rank: int) -> bool:
@@ -97,7 +99,7 @@ class _Scores(torch.autograd.Function):
         direct = group.half and not group.rank
         keys = group.keys
         if group.half and not direct:
-            keys = (lay_out_keys(queries, keys, group.masks, height),)
+            keys = (pair_keys(keys, group.masks, height),)
         elif not direct:
             query_powers, key_powers = make_powers(queries, keys, group.masks, height)
             queries, keys = query_powers.unbind(2), (key_powers,)
@@ -106,7 +108,7 @@ class _Scores(torch.autograd.Function):
             tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
             tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
             *group.numbers(height), HALF=group.half, DIRECT=direct, EVEN=size % tile.lanes == 0,
-            WORDS=tile.words, **tile.sizes(),
+            WORDS=tile.words, UNROLL=tile.unroll, **tile.sizes(),
         )  # fmt: skip
         ctx.save_for_backward(*tensors, *group.masks)
         ctx.count, ctx.given = count, len(tensors)
@@ -164,7 +166,8 @@ class _Group:
     @property
     def half(self) -> bool:
         """Whether bf16's accuracy is enough: where a float32 X would be lost in what the arguments lack."""
-        return all(tensor.dtype != torch.float32 for tensor in (*self.queries, *self.keys))
+        of_bf16 = all(tensor.dtype == torch.bfloat16 for tensor in (*self.queries, *self.keys))
+        return of_bf16 and (not self.rank or _is_small(self.steps, self.rank))
 
     def real_gradients(self, gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Nothing can come from the padding."""
@@ -186,12 +189,13 @@ class _Group:
 
 
 def _forward_tile(steps: Sequence[int], rank: int, *, half: bool) -> Tile:
-    rows, table = _rows(steps), HALF if half else FORWARD
-    tiles = cdiv(max(steps), rows)
+    table = HALF if half else FORWARD
+    rows = 8 if half and rank else _rows(steps)  # 8: as keys are paired
+    tiles = cdiv(max(steps), 16) * 2 if half and rank else cdiv(max(steps), rows)
     if not rank:
         tiles = cdiv(tiles, cdiv(tiles, MOST_TILES))
         return Tile(tiles, rows, **table[1 if len(steps) == 1 else 0])
-    if rank > 1 or rows * tiles * len(steps) > 256:  # registers are scarce: few channels a warp
+    if not _is_small(steps, rank):  # registers are scarce: few channels a warp
         return Tile(tiles, rows, lanes=8, warps=4 if rows == 16 else 8)
     return Tile(tiles, rows, **table[min(len(steps), 3)])
 
@@ -203,6 +207,11 @@ def _backward_tile(steps: Sequence[int], rank: int) -> Tile:
     if len(steps) * tiles * rows * (3 + rank) <= 1024:
         return Tile(tiles, rows, **BACKWARD[min(len(steps), 3)])
     return Tile(tiles, rows, lanes=2, warps=1) if rows == 16 else Tile(tiles, rows, lanes=4, warps=4)
+
+
+def _is_small(steps: Sequence[int], rank: int) -> bool:
+    rows = _rows(steps)
+    return rank == 1 and rows * cdiv(max(steps), rows) * len(steps) <= 256
 
 
 def _rows(steps: Sequence[int]) -> int:

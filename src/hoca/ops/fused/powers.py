@@ -33,14 +33,13 @@ def place(channel, row, HEIGHT: tl.constexpr):
 def powers_kernel(
     queries, keys, masks, query_powers, key_powers,
     query_b, query_l, key_b, key_t, mask_b, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
-    N: tl.constexpr, MASKED: tl.constexpr, PLAIN: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    N: tl.constexpr, MASKED: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """e^{2(q - c)} [B, L, N, WIDTH] and e^{2(k + c)} [B, N, WIDTH, HEIGHT], where c is the query of the first word.
 
     About c, large q and k of opposite sign neither overflow nor lose their difference: only queries of one video that
     differ by more than 34 in a channel meet the limit of `_powers`. Keys lie as `place` says; what is no step or no
-    channel is 0. If PLAIN, keys are laid out as they are, without powers. Grid: blocks of channels, videos times
-    modalities, blocks of steps and then of words.
+    channel is 0. Grid: blocks of channels, videos times modalities, blocks of steps and then of words.
     """
     video = (tl.program_id(1) // N).to(tl.int64)
     channel = tl.program_id(0) * LANES + tl.arange(0, LANES)[:, None]
@@ -56,12 +55,9 @@ def powers_kernel(
                     real = tl.load(masks[i] + video * mask_b[i] + row, mask=real, other=0) != 0
                 pointers = keys[i] + video * key_b[i] + (row * key_t[i] + channel)
                 key = tl.load(pointers, mask=real & inside, other=0.0).to(tl.float32)
-                if PLAIN:
-                    power = key
-                else:
-                    power = tl.where(real & inside, _powers(key, centre), 0.0)
+                power = tl.where(real & inside, _powers(key, centre), 0.0)
                 tl.store(key_powers + (video * N + i) * (WIDTH * HEIGHT) + place(channel, row, HEIGHT), power)
-            elif not PLAIN:
+            else:
                 word = (block - HEIGHT // ROWS) * ROWS + tl.arange(0, ROWS)[None, :]
                 pointers = queries[i] + video * query_b[i] + word.to(tl.int64) * query_l[i] + channel
                 query = tl.load(pointers, mask=(word < L) & inside, other=0.0).to(tl.float32)
@@ -78,29 +74,15 @@ def make_powers(
     queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int
 ) -> tuple[Tensor, Tensor]:
     """Of queries [B, L, N, WIDTH] and keys [B, N, WIDTH, height], in one launch; height is a multiple of 16."""
-    batch, words, size = queries[0].shape
-    width = padded(size)
-    powers = queries[0].new_empty((batch, words, len(queries), width), dtype=torch.float32)
-    return powers, _launch(queries, keys, masks, height, powers, cdiv(words, ROWS), plain=False)
-
-
-def lay_out_keys(queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int) -> Tensor:
-    """Keys in float32, laid out as their powers would be."""
-    return _launch(queries, keys, masks, height, queries[0], 0, plain=True)
-
-
-def _launch(
-    queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int,
-    query_powers: Tensor, word_blocks: int, *, plain: bool,
-) -> Tensor:  # fmt: skip
     count, (batch, words, size) = len(queries), queries[0].shape
     width = padded(size)
-    laid_out = queries[0].new_empty((batch, count, width, height), dtype=torch.float32)
-    powers_kernel[(width // ALIGNMENT, batch * count, height // ROWS + word_blocks)](
-        tuple(queries), tuple(keys), tuple(masks) or tuple(queries), query_powers, laid_out,
+    query_powers = queries[0].new_empty((batch, words, count, width), dtype=torch.float32)
+    key_powers = queries[0].new_empty((batch, count, width, height), dtype=torch.float32)
+    powers_kernel[(width // ALIGNMENT, batch * count, height // ROWS + cdiv(words, ROWS))](
+        tuple(queries), tuple(keys), tuple(masks) or tuple(queries), query_powers, key_powers,
         tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
         tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
         tuple(m.stride(0) for m in masks) or tuple(0 for _ in keys), tuple(key.shape[1] for key in keys),
-        words, size, width, height, count, bool(masks), plain, ROWS=ROWS, LANES=ALIGNMENT, num_warps=4,
+        words, size, width, height, count, bool(masks), ROWS=ROWS, LANES=ALIGNMENT, num_warps=4,
     )  # fmt: skip
-    return laid_out
+    return query_powers, key_powers
