@@ -35,7 +35,7 @@ def _load_block(
     DIRECT: tl.constexpr, EVEN: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """All that a program needs of some channels: keys [1, channels, rows], queries, and what X_l meets."""
-    HALF_HEIGHT: tl.constexpr = HEIGHT // 2
+    PAIRS: tl.constexpr = HEIGHT // 2
     of_keys = ()
     of_queries = ()
     channel = first + lane
@@ -44,8 +44,8 @@ def _load_block(
         of_queries = of_queries + (load_inside(query, channel, D, EVEN),)
         if PAIRED:
             for j in tl.static_range(TILES // 2):
-                key = keys[0] + video * (N * WIDTH * HALF_HEIGHT) + first * HALF_HEIGHT + pair_place(lane, row, 0, HEIGHT)
-                of_keys = of_keys + (tl.load(key + (i * WIDTH * HALF_HEIGHT + 4 * j * ROWS)),)
+                key = keys[0] + video * (N * WIDTH * PAIRS) + first * PAIRS + pair_place(lane, row, 0, HEIGHT)
+                of_keys = of_keys + (tl.load(key + (i * WIDTH * PAIRS + 4 * j * ROWS)),)
         else:
             for j in tl.static_range(TILES):
                 if DIRECT:
