@@ -1,7 +1,7 @@
 """What one group of three modalities allocates at the paper's size, forward and backward, against B·L·T·D elements.
 
     python benchmarks/attention_memory.py                    # CPU: needs about 3 GB
-    python benchmarks/attention_memory.py --device cuda      # and the allocator's own peak
+    python benchmarks/attention_memory.py --device cuda      # the fused kernels too, and the allocator's own peak
 
 Each tensor is seen as it is made (hoca.ops.allocations). The reference is counted on the meta device, which computes
 nothing: its order-3 products would need tens of gigabytes. Rows go to results/attention-memory.csv, in place of those
@@ -62,6 +62,8 @@ def main() -> None:
         measure(options, "low_rank", "contracted", chunked=False),
         measure(options, "exact", "reference", chunked=False),
     ]
+    if options.device == "cuda":
+        rows += [measure(options, attention, "fused", chunked=False) for attention in ("exact", "low_rank")]
     write(options.out, rows)
     if any(row.backend == "contracted" and row.largest_elements > row.bound_elements for row in rows):
         sys.exit("a contraction made a tensor of more than B·L·T·D elements")

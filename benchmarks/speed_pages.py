@@ -11,6 +11,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
 
+from hoca.bench import complexity
 from hoca.explain.drawing import save, surface
 from hoca.files import replacing
 
@@ -265,6 +266,8 @@ def main() -> None:
         print(page)
     if rows_of("train"):
         draw(DOCS / "speed-train.png")
+    if rows_of("complexity"):
+        complexity.draw(rows_of("complexity"), DOCS / "complexity.png")
 
 
 if __name__ == "__main__":

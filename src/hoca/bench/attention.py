@@ -22,8 +22,7 @@ import torch
 from torch import Tensor
 
 from hoca import ops
-from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, relative_error, write_rows
-from hoca.devices import capturing
+from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, relative_error, replayed, write_rows
 from hoca.errors import UserError
 from hoca.progress import say
 
@@ -206,14 +205,7 @@ def _calls(group: Group, scores: Callable[[], list[Tensor]]) -> dict[str, Callab
 def _measure(call: Callable[[], object], device: torch.device, calls: int, *, graph: bool) -> Timing:
     if device.type != "cuda" or not graph:
         return measure(call, device, calls=calls, warmup=1, at_most=3.0)
-    for _ in range(2):
-        call()
-    torch.cuda.synchronize(device)
-    captured = torch.cuda.CUDAGraph()
-    with capturing(captured):
-        for _ in range(TOGETHER):
-            call()
-    timing = measure(captured.replay, device, calls=calls, warmup=1, at_most=3.0)
+    timing = measure(replayed(call, device, TOGETHER), device, calls=calls, warmup=1, at_most=3.0)
     return Timing(timing.median / TOGETHER, timing.low / TOGETHER, timing.high / TOGETHER, timing.calls)
 
 

@@ -12,6 +12,7 @@ is not fused is counted without being computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,13 +20,15 @@ import torch
 from torch import Tensor
 
 from hoca import ops
-from hoca.bench import Row, conditions, measure, write_rows
+from hoca.bench import Row, conditions, measure, replayed, write_rows
 from hoca.errors import UserError
 from hoca.ops.allocations import AllocationWatch
 from hoca.progress import say
 
 KEYS = ("axis", "attention", "path", "modalities", "steps", "rank", "videos", "words", "size")
 UNLIMITED = 1 << 60
+# The paper's own order of work, which its formulas count.
+PAPERS = (("contracted", "unary"), ("contracted", "low_rank"), ("literal", "exact"))
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
         )
     write_rows(out, rows, KEYS)
     if options.plot:
-        _draw(rows, Path(options.plot))
+        draw(rows, Path(options.plot))
         say(f"drawn in {options.plot}")
 
 
@@ -112,8 +115,8 @@ def _cases(options: Options, *, fused: bool) -> list[Case]:
     ]
 
 
-def _scores(case: Case, options: Options, device: torch.device | str) -> tuple[list[Tensor], list[Tensor]]:
-    """The scores of all words and videos, and the tensors that have a gradient."""
+def _pass(case: Case, options: Options, device: torch.device | str) -> Callable[[], None]:
+    """Forward and backward of the scores of all words and videos."""
     n, t, shape = case.modalities, case.steps, (options.videos, options.words, options.size)
 
     def normal(*size: int) -> Tensor:
@@ -121,38 +124,43 @@ def _scores(case: Case, options: Options, device: torch.device | str) -> tuple[l
 
     queries = [normal(*shape) for _ in range(n)]
     keys = [normal(shape[0], t, shape[2]) for _ in range(n)]
+    channels = [normal(options.size) for _ in range(n)] if case.attention != "exact" else []
+    factors = [normal(case.rank, t) for _ in range(n)] if case.attention == "low_rank" else []
+    weights = [normal(*[t] * (n - 1)) for _ in range(n)] if case.attention == "exact" else []
+    learned = weights or [*factors, *channels]
     backend = "reference" if case.path == "literal" else case.path
-    if case.attention == "unary":
-        channels = [normal(options.size) for _ in range(n)]
-        scores = [ops.unary_scores(q, k, c, backend=backend) for q, k, c in zip(queries, keys, channels, strict=True)]
-        return scores, [*queries, *keys, *channels]
-    if case.attention == "low_rank":
-        factors, channels = [normal(case.rank, t) for _ in range(n)], [normal(options.size) for _ in range(n)]
-        scores = ops.low_rank_scores(queries, keys, factors, channels, backend=backend)
-        return scores, [*queries, *keys, *factors, *channels]
-    weights = [normal(*[t] * (n - 1)) for _ in range(n)]
-    return ops.exact_scores(queries, keys, weights, backend=backend), [*queries, *keys, *weights]
 
+    def forward_and_backward() -> None:
+        if case.attention == "unary":
+            tensors = zip(queries, keys, channels, strict=True)
+            scores = [ops.unary_scores(q, k, c, backend=backend) for q, k, c in tensors]
+        elif case.attention == "low_rank":
+            scores = ops.low_rank_scores(queries, keys, factors, channels, backend=backend)
+        else:
+            scores = ops.exact_scores(queries, keys, weights, backend=backend)
+        torch.autograd.grad(scores, [*queries, *keys, *learned], [torch.ones_like(s) for s in scores])
 
-def _step(case: Case, options: Options, device: torch.device | str) -> None:
-    scores, tensors = _scores(case, options, device)
-    torch.autograd.grad(scores, tensors, [torch.ones_like(s) for s in scores])
+    return forward_and_backward
 
 
 def _count(case: Case, options: Options, device: torch.device) -> AllocationWatch:
     """On the meta device, which computes nothing, where that is possible."""
     with ops.workspace(UNLIMITED), AllocationWatch() as watch:
-        _step(case, options, device if case.path == "fused" else "meta")
+        _pass(case, options, device if case.path == "fused" else "meta")()
     return watch
 
 
 def _time(case: Case, options: Options, device: torch.device, peak: int) -> str:
+    """Milliseconds of a replayed CUDA graph."""
     if peak > options.most:
         return ""
-    return f"{1e3 * measure(lambda: _step(case, options, device), device, calls=5, warmup=1, at_most=3.0).median:.4g}"
+    with ops.workspace(UNLIMITED):
+        call = replayed(_pass(case, options, device), device)
+    return f"{1e3 * measure(call, device, calls=5, warmup=1, at_most=3.0).median:.4g}"
 
 
-def _draw(rows: list[Row], path: Path) -> None:
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Memory beside the paper's formulas and, where it was measured, time. The rows are those of one device."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -168,23 +176,28 @@ def _draw(rows: list[Row], path: Path) -> None:
         ("exact", "fused"): "HOCA, fused",
     }
     axes = list(dict.fromkeys(row["axis"] for row in rows))
-    figure, plots = pyplot.subplots(1, len(axes), figsize=(4.2 * len(axes), 3.6), layout="constrained", sharey=True)
-    for plot, axis in zip(plots, axes, strict=True):
-        for number, ((attention, way), name) in enumerate(names.items()):
-            chosen = [r for r in rows if (r["axis"], r["attention"], r["path"]) == (axis, attention, way)]
-            if not chosen:
-                continue
-            x = [int(row[axis]) for row in chosen]
-            colour = f"C{number}"
-            plot.plot(x, [row["peak_bytes"] / 1e9 for row in chosen], marker="o", label=name, color=colour)
-            if way == "literal" or (way == "contracted" and attention != "exact"):  # the paper's own order of work
-                words = int(chosen[0]["videos"]) * int(chosen[0]["words"])
-                gigabytes = [4 * words * row["formula"] / 1e9 for row in chosen]
-                plot.plot(x, gigabytes, linestyle=":", color=colour)
-        plot.set(xlabel={"modalities": "modalities", "steps": "steps of each", "rank": "rank"}[axis], yscale="log")
-        plot.set_xticks(sorted({int(row[axis]) for row in rows if row["axis"] == axis}))
-    plots[0].set_ylabel("GB, forward and backward\n(dotted: the paper's formula)")
-    plots[0].legend(fontsize=8)
+    scales = {"peak_bytes": 1e-9} | ({"ms": 1.0} if any(row["ms"] for row in rows) else {})
+    size = 4.2 * len(axes), 0.4 + 3.2 * len(scales)
+    figure, plots = pyplot.subplots(
+        len(scales), len(axes), figsize=size, layout="constrained", sharey="row", squeeze=False
+    )
+    for line, (column, scale) in zip(plots, scales.items(), strict=True):
+        for plot, axis in zip(line, axes, strict=True):
+            for number, ((attention, way), name) in enumerate(names.items()):
+                ours = [r for r in rows if (r["axis"], r["attention"], r["path"]) == (axis, attention, way)]
+                chosen = [row for row in ours if row[column]]
+                x, colour = [int(row[axis]) for row in chosen], f"C{number}"
+                if chosen:
+                    plot.plot(x, [scale * float(r[column]) for r in chosen], marker="o", label=name, color=colour)
+                if chosen and column == "peak_bytes" and (way, attention) in PAPERS:
+                    words = int(chosen[0]["videos"]) * int(chosen[0]["words"])
+                    plot.plot(x, [4e-9 * words * int(row["formula"]) for row in chosen], linestyle=":", color=colour)
+            plot.set(xlabel={"modalities": "modalities", "steps": "steps of each", "rank": "rank"}[axis], yscale="log")
+            plot.set_xticks(sorted({int(row[axis]) for row in rows if row["axis"] == axis}))
+    plots[0][0].set_ylabel("GB, forward and backward\n(dotted: the paper's formula)")
+    if len(scales) > 1:
+        plots[1][0].set_ylabel("ms, forward and backward")
+    plots[0][0].legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
