@@ -59,20 +59,15 @@ def _load_block(
 
 
 @triton.jit
-def _values(key, query, N: tl.constexpr, TILES: tl.constexpr, HALF: tl.constexpr, PAIRED: tl.constexpr, NATIVE: tl.constexpr):  # fmt: skip # noqa: E501
-    """X or r of some channels, one [words, channels, rows] per tile."""
-    y = ()
-    for i in tl.static_range(N):
-        for j in tl.static_range(TILES):
-            if PAIRED:
-                both = key[(i * TILES + j) // 2]
-                half = both << 16 if j % 2 == 0 else both & -65536  # bf16 is the upper half of float32
-                y = y + (tanh(query[i] + half.to(tl.float32, bitcast=True), NATIVE),)
-            elif HALF:
-                y = y + (tanh(query[i] + key[i * TILES + j], NATIVE),)
-            else:
-                y = y + (reciprocal(query[i] * key[i * TILES + j] + 1.0, NATIVE),)
-    return y
+def _stacked(tiles, STACK: tl.constexpr, SHAPE: tl.constexpr):
+    """Tiles side by side in a new last dimension, so that one sum is enough for all; STACK is a power of two."""
+    for level in tl.static_range(1, 6):
+        if STACK >> level > 0:
+            joined = ()
+            for k in tl.static_range(STACK >> level):
+                joined = joined + (tl.join(tiles[k], tiles[k + (STACK >> level)]),)
+            tiles = joined
+    return tiles[0].reshape(SHAPE)
 
 
 @triton.jit
@@ -81,7 +76,7 @@ def forward_kernel(
     query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
     HALF: tl.constexpr, DIRECT: tl.constexpr, EVEN: tl.constexpr, AHEAD: tl.constexpr, UNROLL: tl.constexpr,
-    WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    WORDS: tl.constexpr, STACK: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
 
@@ -90,7 +85,8 @@ def forward_kernel(
     accuracy of float32; sums are then taken over r, and X is never made: Σ f X = Σ f - 2 Σ f r. Below, y is X or r.
 
     K = 0 is without the sum over k: unary attention, or with PER_WORD whatever vectors [B, L, D] the channels are.
-    DIRECT: keys [B, T_i, D] are read as they are, otherwise as `powers` lays them out, all in the first of `keys`.
+    DIRECT: keys [B, T_i, D] are read as they are; otherwise as `pairs` (if HALF) or `powers` lays them out, all in the
+    first of `keys`.
     EVEN: LANES divide D. AHEAD: channels are loaded while those before are worked on, which takes registers.
     Grid: blocks of words, videos, blocks of rows (one if K > 0).
     """
@@ -121,26 +117,29 @@ def forward_kernel(
             queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, 0, L, D,
             WIDTH, HEIGHT, N, PER_WORD, PAIRED, DIRECT, EVEN, TILES, ROWS,
         )  # fmt: skip
-    if AHEAD == 2:
-        next_y = _values(next_key, next_query, N, TILES, HALF, PAIRED, NATIVE)
     for first in tl.range(0, D, LANES, loop_unroll_factor=UNROLL):
-        if AHEAD == 2:
-            y, given = next_y, next_given
-        elif AHEAD:
+        if AHEAD:
             key, query, given = next_key, next_query, next_given
-        key_, query_, given_ = _load_block(
-            queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row,
-            tl.minimum(first + LANES, last) if AHEAD else first, L, D,
-            WIDTH, HEIGHT, N, PER_WORD, PAIRED, DIRECT, EVEN, TILES, ROWS,
-        )  # fmt: skip
-        if AHEAD == 2:
-            next_y, next_given = _values(key_, query_, N, TILES, HALF, PAIRED, NATIVE), given_
-        elif AHEAD:
-            next_key, next_query, next_given = key_, query_, given_
+            next_key, next_query, next_given = _load_block(
+                queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row,
+                tl.minimum(first + LANES, last), L, D, WIDTH, HEIGHT, N, PER_WORD, PAIRED, DIRECT, EVEN, TILES, ROWS,
+            )  # fmt: skip
         else:
-            key, query, given = key_, query_, given_
-        if AHEAD != 2:
-            y = _values(key, query, N, TILES, HALF, PAIRED, NATIVE)
+            key, query, given = _load_block(
+                queries, keys, channels, query_b, query_l, key_b, key_t, steps, video, line, lane, row, first, L, D,
+                WIDTH, HEIGHT, N, PER_WORD, PAIRED, DIRECT, EVEN, TILES, ROWS,
+            )  # fmt: skip
+        y = ()
+        for i in tl.static_range(N):
+            for j in tl.static_range(TILES):
+                if PAIRED:
+                    both = key[(i * TILES + j) // 2]
+                    half = both << 16 if j % 2 == 0 else both & -65536  # bf16 is the upper half of float32
+                    y = y + (tanh(query[i] + half.to(tl.float32, bitcast=True), NATIVE),)
+                elif HALF:
+                    y = y + (tanh(query[i] + key[i * TILES + j], NATIVE),)
+                else:
+                    y = y + (reciprocal(query[i] * key[i * TILES + j] + 1.0, NATIVE),)
 
         vectors = given
         if K > 0:
@@ -168,10 +167,19 @@ def forward_kernel(
         total = added
         met = sums
 
-    real = load_real(masks, mask_b, video, row, steps, N, TILES, ROWS, MASKED)  # again: kept, it would take registers
+    tile = tl.arange(0, STACK)[None, None, :]
+    step = tl.program_id(2) * (TILES * ROWS) + tile * ROWS + tl.arange(0, ROWS)[None, :, None]  # [1, rows, tiles]
     for l in tl.static_range(N):
-        for j in tl.static_range(TILES):
-            score = tl.sum(met[l] + SLOPE * total[l * TILES + j], axis=1, keep_dims=True)
-            score = tl.where(real[l * TILES + j], score, float("-inf")).to(scores[l].dtype.element_ty)
-            here = (word < L) & (row + j * ROWS < steps[l])
-            tl.store(scores[l] + (video * L + word) * steps[l] + row + j * ROWS, score, mask=here)
+        tiles = ()
+        for j in tl.static_range(STACK):
+            if j < TILES:
+                tiles = tiles + (met[l] + SLOPE * total[l * TILES + j],)
+            else:
+                tiles = tiles + (tl.zeros([WORDS, LANES, ROWS], tl.float32),)
+        score = tl.sum(_stacked(tiles, STACK, [WORDS, LANES, ROWS, STACK]), axis=1)  # [words, rows, tiles]
+        here = (tile < TILES) & (step < steps[l])
+        if MASKED:
+            real = tl.load(masks[l] + video * mask_b[l] + step, mask=here, other=0) != 0
+            score = tl.where(real, score, float("-inf"))
+        pointers = scores[l] + (video * L + word) * steps[l] + step
+        tl.store(pointers, score.to(scores[l].dtype.element_ty), mask=here & (word < L))

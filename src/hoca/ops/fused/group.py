@@ -32,8 +32,8 @@ FORWARD: dict[int, dict[str, int]] = {
 HALF: dict[int, dict[str, int]] = {  # of bf16 arguments
     0: {"lanes": 16, "words": 2, "warps": 4},
     1: {"lanes": 64, "words": 1, "warps": 8},
-    2: {"lanes": 8, "words": 1, "warps": 2, "ahead": 1, "registers": 128},
-    3: {"lanes": 8, "words": 1, "warps": 2, "registers": 144},
+    2: {"lanes": 8, "words": 1, "warps": 2, "ahead": 1, "unroll": 2, "registers": 128},
+    3: {"lanes": 8, "words": 1, "warps": 2, "ahead": 1, "unroll": 2, "registers": 144},
 }
 BACKWARD: dict[int, dict[str, int]] = {
     1: {"lanes": 16, "warps": 1, "ahead": 1},
@@ -59,7 +59,7 @@ class Tile:
         """By the kernels' names."""
         sizes = {"TILES": self.tiles, "ROWS": self.rows, "LANES": self.lanes, "num_warps": self.warps}
         limit = {"maxnreg": self.registers} if self.registers else {}
-        return sizes | {"AHEAD": self.ahead} | limit
+        return sizes | {"AHEAD": bool(self.ahead)} | limit
 
 
 def fits(steps: Sequence[int], rank: int) -> bool:
@@ -108,7 +108,7 @@ class _Scores(torch.autograd.Function):
             tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
             tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
             *group.numbers(height), HALF=group.half, DIRECT=direct, EVEN=size % tile.lanes == 0,
-            WORDS=tile.words, UNROLL=tile.unroll, **tile.sizes(),
+            WORDS=tile.words, UNROLL=tile.unroll, STACK=triton.next_power_of_2(tile.tiles), **tile.sizes(),
         )  # fmt: skip
         ctx.save_for_backward(*tensors, *group.masks)
         ctx.count, ctx.given = count, len(tensors)
