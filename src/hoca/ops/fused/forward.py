@@ -59,24 +59,12 @@ def _load_block(
 
 
 @triton.jit
-def _stacked(tiles, STACK: tl.constexpr, SHAPE: tl.constexpr):
-    """Tiles side by side in a new last dimension, so that one sum is enough for all; STACK is a power of two."""
-    for level in tl.static_range(1, 6):
-        if STACK >> level > 0:
-            joined = ()
-            for k in tl.static_range(STACK >> level):
-                joined = joined + (tl.join(tiles[k], tiles[k + (STACK >> level)]),)
-            tiles = joined
-    return tiles[0].reshape(SHAPE)
-
-
-@triton.jit
 def forward_kernel(
     queries, keys, masks, scores, factors, channels,
     query_b, query_l, key_b, key_t, mask_b, factor_k, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
     N: tl.constexpr, K: tl.constexpr, PER_WORD: tl.constexpr, MASKED: tl.constexpr, NATIVE: tl.constexpr,
     HALF: tl.constexpr, DIRECT: tl.constexpr, EVEN: tl.constexpr, AHEAD: tl.constexpr, UNROLL: tl.constexpr,
-    WORDS: tl.constexpr, STACK: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    WORDS: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """scores_l[w, r] = Σ_d X_l[w, r, d] · channel_l[d] · Σ_k Π_{i≠l} Σ_s factor_i[k, s] X_i[w, s, d]   (eq. 3, 14-17)
 
@@ -167,19 +155,10 @@ def forward_kernel(
         total = added
         met = sums
 
-    tile = tl.arange(0, STACK)[None, None, :]
-    step = tl.program_id(2) * (TILES * ROWS) + tile * ROWS + tl.arange(0, ROWS)[None, :, None]  # [1, rows, tiles]
+    real = load_real(masks, mask_b, video, row, steps, N, TILES, ROWS, MASKED)  # again: kept, it would take registers
     for l in tl.static_range(N):
-        tiles = ()
-        for j in tl.static_range(STACK):
-            if j < TILES:
-                tiles = tiles + (met[l] + SLOPE * total[l * TILES + j],)
-            else:
-                tiles = tiles + (tl.zeros([WORDS, LANES, ROWS], tl.float32),)
-        score = tl.sum(_stacked(tiles, STACK, [WORDS, LANES, ROWS, STACK]), axis=1)  # [words, rows, tiles]
-        here = (tile < TILES) & (step < steps[l])
-        if MASKED:
-            real = tl.load(masks[l] + video * mask_b[l] + step, mask=here, other=0) != 0
-            score = tl.where(real, score, float("-inf"))
-        pointers = scores[l] + (video * L + word) * steps[l] + step
-        tl.store(pointers, score.to(scores[l].dtype.element_ty), mask=here & (word < L))
+        for j in tl.static_range(TILES):
+            score = tl.sum(met[l] + SLOPE * total[l * TILES + j], axis=1, keep_dims=True)
+            score = tl.where(real[l * TILES + j], score, float("-inf")).to(scores[l].dtype.element_ty)
+            here = (word < L) & (row + j * ROWS < steps[l])
+            tl.store(scores[l] + (video * L + word) * steps[l] + row + j * ROWS, score, mask=here)

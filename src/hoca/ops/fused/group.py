@@ -108,7 +108,7 @@ class _Scores(torch.autograd.Function):
             tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
             tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
             *group.numbers(height), HALF=group.half, DIRECT=direct, EVEN=size % tile.lanes == 0,
-            WORDS=tile.words, UNROLL=tile.unroll, STACK=triton.next_power_of_2(tile.tiles), **tile.sizes(),
+            WORDS=tile.words, UNROLL=tile.unroll, **tile.sizes(),
         )  # fmt: skip
         ctx.save_for_backward(*tensors, *group.masks)
         ctx.count, ctx.given = count, len(tensors)
