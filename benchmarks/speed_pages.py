@@ -6,6 +6,7 @@ python benchmarks/speed_pages.py
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Callable
 from operator import itemgetter
@@ -70,8 +71,41 @@ def attention_table() -> str:
         "× word by word": itemgetter("times_word_by_word"),
         "error": itemgetter("error"),
         "peak GB": lambda row: f"{int(row['peak_bytes']) / 1e9:.2f}",
+        "commit": itemgetter("commit"),
     }
     return markdown([row for row in rows_of("attention") if row["path"] == "fused"], columns)
+
+
+def tiles_table() -> str:
+    """Of each kind the tile whose times for few and for many words have the smallest product."""
+    tiles: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in rows_of("attention-tiles"):
+        names = ("modalities", "precision", "words", "lanes", "warps", "ahead", "unroll", "registers")
+        tiles.setdefault(tuple(row[name] for name in names), {})[row["words_per_video"]] = row
+    best: dict[tuple[str, ...], dict[str, Row]] = {}
+    for tile, rows in tiles.items():
+        found = best.get(tile[:2], rows)
+        product = [math.prod(float(row["us"]) for row in of_tile.values()) for of_tile in (rows, found)]
+        best[tile[:2]] = rows if product[0] <= product[1] else found
+    columns: Columns = {
+        "modalities": itemgetter("modalities"),
+        "type": itemgetter("precision"),
+        "words": itemgetter("words_per_video"),
+        "µs": itemgetter("us"),
+        "share of the limit": lambda row: f"{100 * float(row['share_of_limit']):.0f} %",
+    }
+    return markdown([row for kind in sorted(best) for row in best[kind].values()], columns)
+
+
+def curves_table() -> str:
+    columns: Columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "path": lambda row: f"{row['path']}, {row['precision']}",
+        "loss": lambda row: f"{float(row['first_loss']):.1f} → {float(row['last_loss']):.1f}",
+        "largest difference from plain": itemgetter("within"),
+        "steps until it is above 0.001": itemgetter("steps_within_0.001"),
+    }
+    return markdown([row for row in rows_of("train-curves") if row["within"] != "0"], columns)
 
 
 def epoch_table() -> str:
@@ -220,6 +254,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "goals": goals_table,
     "attention": attention_table,
     "attention-conditions": lambda: conditions_line("attention"),
+    "tiles": tiles_table,
+    "tiles-conditions": lambda: conditions_line("attention-tiles"),
+    "curves": curves_table,
+    "curves-conditions": lambda: conditions_line("train-curves"),
+    "complexity-conditions": lambda: conditions_line("complexity"),
     "profile-unary": lambda: profile("train-hoca-u-bf16"),
     "profile-bf16": lambda: profile("train-l-hoca-ubt-bf16"),
     "profile-float32": lambda: profile("train-l-hoca-ubt-float32"),

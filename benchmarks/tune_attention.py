@@ -5,6 +5,7 @@
 
 Needs a GPU. One line per combination: microseconds of a replayed CUDA graph, tanh a second, share of the limit of the
 special-function units. The kernels are compiled anew for each, a few seconds apiece: `--jobs` compiles side by side.
+`--out results/bench-attention-tiles.csv` keeps the lines as a table.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
+from hoca.bench import conditions, write_rows
 from hoca.bench.attention import PRECISIONS, Group, Options
 from hoca.bench.special_functions import special_functions_per_second
 from hoca.devices import capturing
 from hoca.ops.fused import group as fused
 
 GRAPH = 3  # calls in a graph
+TILE = ("words", "lanes", "warps", "ahead", "unroll", "registers")
+KEYS = ("direction", "modalities", "rank", "precision", "words_per_video", *TILE)
 
 
 def main() -> None:
@@ -45,14 +50,26 @@ def main() -> None:
         kind = "unary" if options.modalities == 1 else "low_rank"
         group = Group.random(sizes, kind, PRECISIONS[options.precision], device)
         for values in combinations:
-            try_tile(group, sizes, options.direction, dict(zip(tiles, values, strict=True)), limit)
+            tile = dict(zip(tiles, values, strict=True))
+            microseconds = try_tile(group, sizes, options.direction, tile, limit)
+            if options.out and microseconds and options.share is None:
+                tanh = sizes.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
+                row = conditions(device) | {
+                    **{"direction": options.direction, "modalities": options.modalities, "rank": options.rank},
+                    **{"precision": options.precision, "words_per_video": words},
+                    **{name: tile.get(name, "") for name in TILE},
+                    **{"us": f"{microseconds:.1f}", "share_of_limit": f"{tanh / microseconds * 1e6 / limit:.3f}"},
+                }
+                write_rows(options.out, [row], KEYS)
 
 
-def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int], limit: float) -> None:
+def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int], limit: float) -> float | None:
+    """Microseconds, or None of a tile that does not fit."""
     name = f"_{direction}_tile"
     used = getattr(fused, name)
     setattr(fused, name, lambda *sizes, **kind: replace(used(*sizes, **kind), **change))
     tanh = sizes.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
+    microseconds = None
     try:
         microseconds = time_graph(work(group, direction))
         rate = tanh / microseconds * 1e6
@@ -62,17 +79,19 @@ def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int
     finally:
         setattr(fused, name, used)
     print(f"{sizes.words} words", change, found, flush=True)
+    return microseconds
 
 
 def parse_options() -> tuple[argparse.Namespace, dict[str, list[int]]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("direction", choices=["forward", "backward"])
     parser.add_argument("modalities", type=int)
-    parser.add_argument("tiles", nargs="*", metavar="NAME=VALUES", help="words, lanes, warps, ahead or registers")
+    parser.add_argument("tiles", nargs="*", metavar="NAME=VALUES", help=", ".join(TILE))
     parser.add_argument("--precision", choices=list(PRECISIONS), default="bf16")
     parser.add_argument("--words-per-video", default="30")
     parser.add_argument("--rank", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
     tiles = dict(item.split("=") for item in options.tiles)
