@@ -177,7 +177,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     }
     axes = list(dict.fromkeys(row["axis"] for row in rows))
     scales = {"peak_bytes": 1e-9} | ({"ms": 1.0} if any(row["ms"] for row in rows) else {})
-    size = 4.2 * len(axes), 0.4 + 3.2 * len(scales)
+    size = 4.2 * len(axes), 0.8 + 3.0 * len(scales)
     figure, plots = pyplot.subplots(
         len(scales), len(axes), figsize=size, layout="constrained", sharey="row", squeeze=False
     )
@@ -197,7 +197,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     plots[0][0].set_ylabel("GB, forward and backward\n(dotted: the paper's formula)")
     if len(scales) > 1:
         plots[1][0].set_ylabel("ms, forward and backward")
-    plots[0][0].legend(fontsize=8)
+    lines, labels = plots[0][0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=4, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
