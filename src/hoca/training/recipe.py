@@ -72,13 +72,12 @@ class Recipe:
     warmup: int = _key(0, "steps over which the learning rate rises from zero")
     weight_decay: float = _key(0.0, "decoupled, as in AdamW")
     objective: Literal["likelihood", "reward"] = _key(
-        "likelihood", "eq. 24, or the reward of the model's own captions beside it"
+        "likelihood", "eq. 24, or CIDEr-D of the model's own captions beside it"
     )
     samples: int = _key(5, "captions of the model's own for each video when training for reward")
     drawn: Literal["sampled", "beam"] = _key(
         "sampled", "how those are found: by chance, or as the search will find them"
     )
-    meteor: float = _key(0.0, "weight of METEOR beside CIDEr-D in the reward")
     likelihood: float = _key(0.1, "weight of eq. 24 when training for reward")
     label_smoothing: float = _key(0.0, "share of the target spread over all words")
     gradient_clip: float = _key(0.0, "largest norm of the gradient; 0 = no limit")
@@ -123,7 +122,7 @@ class Recipe:
 _LEAST = {
     **dict.fromkeys(("batch", "epochs", "validate_every", "beam", "max_length", "max_words", "minimum_count"), 1),
     **dict.fromkeys(("captions", "warmup", "weight_decay", "gradient_clip", "workers", "patience", "no_repeat"), 0),
-    **dict.fromkeys(("learning_rate", "checkpoint_every", "length_penalty", "likelihood", "meteor", "bottleneck"), 0),
+    **dict.fromkeys(("learning_rate", "checkpoint_every", "length_penalty", "likelihood", "bottleneck"), 0),
     "samples": 2,
 }
 _MODEL_KEYS = (

@@ -1,4 +1,4 @@
-"""Training for reward: captions of the model's own are made likelier the more CIDEr-D, and METEOR if wanted, they earn.
+"""Training for reward: captions of the model's own are made likelier the more CIDEr-D they earn.
 
 `sampled` is self-critical: captions are drawn by chance, and the baseline of one is the mean reward of the others drawn
 for the same video. It raises what greedy search finds, and lowers what a beam does: likely sentences become safe ones.
@@ -22,8 +22,6 @@ from hoca.data.corpus import Video
 from hoca.generation import Limits, sample
 from hoca.generation.beam import BeamSearch
 from hoca.generation.step import inference
-from hoca.metrics import tokenize
-from hoca.metrics.meteor import Meteor
 from hoca.metrics.reward import CiderReward
 from hoca.models import Captioner
 from hoca.training.objective import caption_loss
@@ -35,7 +33,6 @@ class RewardObjective:
         self.recipe, self.vocabulary = recipe, vocabulary
         references = {video.id: [vocabulary.encode(caption) for caption in video.captions] for video in videos}
         self.reward = CiderReward(references, ignored=(vocabulary.pad, vocabulary.bos))
-        self.told = {video.id: [tokenize(caption) for caption in video.captions] for video in videos if recipe.meteor}
         self.limits = Limits(max_length=recipe.max_length)
 
     def __call__(self, model: Captioner, wrapped: nn.Module, batch: Batch) -> Tensor:
@@ -64,16 +61,10 @@ class RewardObjective:
             return beams.words[:, :, : int(beams.said) + 1]
 
     def _rewards(self, batch: Batch, own: Tensor) -> Tensor:
-        """What each caption earns, [B, S]."""
-        words, (videos, samples) = own.cpu(), own.shape[:2]
+        """CIDEr-D of each caption, [B, S]."""
+        videos, samples = own.shape[:2]
         owners = [id for id in batch.ids for _ in range(samples)]
-        rewards = torch.from_numpy(self.reward(owners, words.flatten(0, 1).numpy())).float().view(videos, samples)
-        if self.recipe.meteor:
-            meteor = Meteor([self.told[id] for id in batch.ids])
-            for sample, captions in enumerate(words.unbind(1)):
-                _, scores = meteor([tokenize(self.vocabulary.decode(caption.tolist())) for caption in captions])
-                rewards[:, sample] += self.recipe.meteor * torch.from_numpy(scores).float()
-        return rewards
+        return torch.from_numpy(self.reward(owners, own.flatten(0, 1).cpu().numpy())).float().view(videos, samples)
 
     def _earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
         """Log-probabilities and rewards [B, S] → what each video's captions earn, or what has its gradient, [B]."""
