@@ -73,6 +73,16 @@ def test_steps_that_fill_their_tiles_and_a_second_block_of_channels(make_group: 
     assert_near_reference(make_group((16, 16), batch=1, words=2, size=70, rank=1), kind)
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(("steps", "size"), [((19, 5, 33), 9), ((16, 17), 70), ((40,), 67)], ids=str)
+def test_bfloat16_keys_two_in_a_word(
+    make_group: Callable[..., Any], steps: Sequence[int], size: int, masked: bool
+) -> None:
+    lengths = [[count, count // 2] for count in steps] if masked else None
+    group = make_group(steps, words=2, size=size, rank=1, lengths=lengths).to(torch.bfloat16).to(torch.float64)
+    assert_near_reference(group, "low_rank", torch.bfloat16)
+
+
 def test_exact_attention_of_more_steps_than_one_tile_has(make_group: Callable[..., Any]) -> None:
     lengths = [[70], [66], [3]]
     assert_near_reference(make_group((70, 66, 3), batch=1, words=1, size=3, rank=1, lengths=lengths), "exact")
