@@ -184,6 +184,16 @@ class TestReward:
         earned = objective._earned(logprob, torch.tensor([[1.0, 2.0, 3.0], [4.0, 2.0, 9.0]]))
         assert earned.tolist() == pytest.approx([1.4, 3.0])
 
+    def test_what_is_drawn_keeps_to_the_search(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
+        model, dataset = hoca.load(first), FolderDataset(tiny_data)
+        recipe = tiny(tiny_data, tmp_path, drawn="beam", no_repeat=1, max_length=4)
+        ids = [video.id for video in dataset.videos("train")]
+        features, lengths = dataset.padded(ids)
+        objective = RewardObjective(recipe, dataset.videos("train"), model.vocabulary)
+        drawn = objective._draw(model, Batch(ids, features, lengths, torch.empty(0), 0, 0))
+        sentences = [model.vocabulary.decode(words).split() for words in drawn.flatten(0, 1)]
+        assert all(len(set(words)) == len(words) <= 4 for words in sentences)
+
     def test_breaking_off_earns_less_than_ending(self) -> None:
         references = {1: [[5, 6, 7, 2]], 2: [[8, 9, 2]]}
         reward = CiderReward(references)

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from hoca.data import Batch, Vocabulary
 from hoca.data.corpus import Video
-from hoca.generation import Limits, sample
+from hoca.generation import sample
 from hoca.generation.beam import BeamSearch
 from hoca.generation.step import inference
 from hoca.metrics.reward import CiderReward
 from hoca.models import Captioner
+from hoca.training.evaluation import Search
 from hoca.training.objective import caption_loss
 from hoca.training.recipe import Recipe
 
@@ -33,7 +34,7 @@ class RewardObjective:
         self.recipe, self.vocabulary = recipe, vocabulary
         references = {video.id: [vocabulary.encode(caption) for caption in video.captions] for video in videos}
         self.reward = CiderReward(references, ignored=(vocabulary.pad, vocabulary.bos))
-        self.limits = Limits(max_length=recipe.max_length)
+        self.limits = Search.of(recipe).limits
 
     def __call__(self, model: Captioner, wrapped: nn.Module, batch: Batch) -> Tensor:
         """The loss times the batch's captions, as `caption_loss` gives it."""
