@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from hoca.bench import conditions, write_rows
+from hoca.bench import Row, conditions, write_rows
 from hoca.bench.attention import PRECISIONS, Group, Options
 from hoca.bench.special_functions import special_functions_per_second
 from hoca.devices import capturing
@@ -51,35 +51,34 @@ def main() -> None:
         group = Group.random(sizes, kind, PRECISIONS[options.precision], device)
         for values in combinations:
             tile = dict(zip(tiles, values, strict=True))
-            microseconds = try_tile(group, sizes, options.direction, tile, limit)
-            if options.out and microseconds and options.share is None:
-                tanh = sizes.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
+            measured = try_tile(group, sizes, options.direction, tile, limit)
+            if options.out and measured and options.share is None:
                 row = conditions(device) | {
                     **{"direction": options.direction, "modalities": options.modalities, "rank": options.rank},
                     **{"precision": options.precision, "words_per_video": words},
                     **{name: tile.get(name, "") for name in TILE},
-                    **{"us": f"{microseconds:.1f}", "share_of_limit": f"{tanh / microseconds * 1e6 / limit:.3f}"},
                 }
-                write_rows(options.out, [row], KEYS)
+                write_rows(options.out, [row | measured], KEYS)
 
 
-def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int], limit: float) -> float | None:
-    """Microseconds, or None of a tile that does not fit."""
+def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int], limit: float) -> Row:
+    """Time and share of the limit, nothing of a tile that does not fit."""
     name = f"_{direction}_tile"
     used = getattr(fused, name)
     setattr(fused, name, lambda *sizes, **kind: replace(used(*sizes, **kind), **change))
     tanh = sizes.modalities * sizes.videos * sizes.words * sizes.steps * sizes.size
-    microseconds = None
+    measured: Row = {}
     try:
         microseconds = time_graph(work(group, direction))
         rate = tanh / microseconds * 1e6
         found = f"{microseconds:.1f} us  {rate:.3e} tanh/s  {rate / limit:.0%} of the limit"
+        measured = {"us": f"{microseconds:.1f}", "share_of_limit": f"{rate / limit:.3f}"}
     except Exception as error:  # a tile that does not fit is a result too
         found = f"fails: {type(error).__name__}"
     finally:
         setattr(fused, name, used)
     print(f"{sizes.words} words", change, found, flush=True)
-    return microseconds
+    return measured
 
 
 def parse_options() -> tuple[argparse.Namespace, dict[str, list[int]]]:
