@@ -57,15 +57,15 @@ def exact_scores(
 def _ternary_scores(
     queries: Sequence[Tensor], keys: Sequence[Tensor], weights: Sequence[Tensor], masks: Sequence[Tensor | None]
 ) -> list[Tensor]:
-    given = [
-        m if m is not None else torch.ones(k.shape[:2], dtype=torch.bool, device=k.device)
-        for m, k in zip(masks, keys, strict=True)
-    ]
-    vectors = []
-    for (i, j), weight in zip(((1, 2), (0, 2), (0, 1)), weights, strict=True):
-        pair = None if all(m is None for m in masks) else (given[i], given[j])
-        vectors.append(pair_vectors((queries[i], queries[j]), (keys[i], keys[j]), weight, pair))
-    return group_scores(queries, keys, [], vectors, masks)
+    given = (
+        []
+        if all(m is None for m in masks)
+        else [
+            m if m is not None else torch.ones(k.shape[:2], dtype=torch.bool, device=k.device)
+            for m, k in zip(masks, keys, strict=True)
+        ]
+    )
+    return group_scores(queries, keys, [], pair_vectors(queries, keys, weights, given), masks)
 
 
 def _like(query: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
