@@ -7,6 +7,7 @@ import torch
 
 from hoca.errors import UserError
 from hoca.models import create
+from hoca.models.output import MoreRows
 
 from .tiny import SIZES, VOCABULARY, WIDTHS, captioner, captions, videos
 
@@ -45,3 +46,13 @@ def test_a_small_output_layer_is_small() -> None:
 def test_a_negative_bottleneck_is_refused() -> None:
     with pytest.raises(UserError, match="bottleneck=-1"):
         captioner(bottleneck=-1)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (5,)])
+def test_more_rows_are_zeros_and_take_no_gradient(shape: tuple[int, ...]) -> None:
+    given = torch.randn(shape, requires_grad=True)
+    padded = MoreRows.apply(given, 3, torch.bfloat16)
+    torch.testing.assert_close(padded, torch.cat([given, torch.zeros(3, *shape[1:])]).bfloat16())
+    weights = torch.randn(padded.shape).bfloat16()
+    (gradient,) = torch.autograd.grad(padded, given, weights)
+    torch.testing.assert_close(gradient, weights[:5].float())

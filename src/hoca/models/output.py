@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.models.config import Config
@@ -54,5 +54,22 @@ def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
     more = -words % alignment if x.is_cuda else 0
     if not more:
         return linear(x, weight, bias)
-    padded = F.pad(weight.to(x.dtype), (0, 0, 0, more)), F.pad(bias.to(x.dtype), (0, more))
+    padded = (MoreRows.apply(tensor, more, x.dtype) for tensor in (weight, bias))
     return linear(x, *padded)[..., :words]
+
+
+class MoreRows(torch.autograd.Function):
+    """`F.pad` at the end, in another type: one copy, where padding makes one more, and a second one of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, more: int, dtype: torch.dtype) -> Tensor:
+        rows = tensor.shape[0]
+        ctx.rows, ctx.dtype = rows, tensor.dtype
+        padded = tensor.new_empty((rows + more, *tensor.shape[1:]), dtype=dtype)
+        padded[:rows] = tensor
+        padded[rows:] = 0
+        return padded
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return gradients[0][: ctx.rows].to(ctx.dtype), None, None
