@@ -191,7 +191,7 @@ class FusedLSTM(torch.autograd.Function):
         cells = torch.empty(rows, steps, directions, hidden, dtype=torch.float32, device=features.device)
         outputs = torch.empty(rows, steps, directions, hidden, dtype=features.dtype, device=features.device)
         h0, c0 = h0.contiguous(), c0.contiguous()
-        grid, sizes = _layout(rows, hidden, directions, features.dtype)
+        grid, sizes = _layout(rows, hidden, directions, features.dtype, stages=4)
         mask = outputs if real is None else real
         for step in range(steps):
             forward_step[grid](
@@ -212,7 +212,7 @@ class FusedLSTM(torch.autograd.Function):
         d_outputs = d_outputs.contiguous()
         d_gates = torch.empty_like(gates)
         d_cell = d_last.to(torch.float32, copy=True).contiguous()
-        grid, sizes = _layout(rows, hidden, directions, features.dtype)
+        grid, sizes = _layout(rows, hidden, directions, features.dtype, stages=5)
         mask = outputs if real is None else real
         for step in reversed(range(steps)):
             backward_step[grid](
@@ -243,13 +243,18 @@ def _recurrent_gradient(d_gates: Tensor, outputs: Tensor, h0: Tensor, d: int) ->
     return d_gates[:, :, d].flatten(0, 1).t() @ before.flatten(0, 1)
 
 
-def _layout(rows: int, hidden: int, directions: int, dtype: torch.dtype) -> tuple[tuple[int, ...], dict[str, int]]:
-    """Few units a program where there are few rows, so that all multiprocessors share the weights."""
+def _layout(
+    rows: int, hidden: int, directions: int, dtype: torch.dtype, *, stages: int
+) -> tuple[tuple[int, ...], dict[str, int]]:
+    """Few units a program where there are few rows, so that all multiprocessors share the weights.
+
+    There a step mostly waits for them: two warps that load further ahead, by `stages`, wait less than four.
+    """
     few = rows <= 32
-    tile, units = (16 if rows <= 16 else 32, 16) if few else (64, 32)
+    tile, units, warps = (16 if rows <= 16 else 32, 16, 2) if few else (64, 32, 4)
     k = 128 if few and dtype.itemsize == 2 else 64
     grid = triton.cdiv(hidden, units), triton.cdiv(rows, tile), directions
-    return grid, {"ROWS": tile, "UNITS": units, "K": k, "num_warps": 4, "num_stages": 3}
+    return grid, {"ROWS": tile, "UNITS": units, "K": k, "num_warps": warps, "num_stages": stages if few else 3}
 
 
 def _dot_precision() -> str:
