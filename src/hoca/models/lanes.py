@@ -8,18 +8,19 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-_streams: dict[torch.device, list[torch.cuda.Stream]] = {}
+_streams: dict[tuple[torch.device, str], list[torch.cuda.Stream]] = {}
 
 
 class Lanes:
     """Streams that begin where the current one stands and are joined by it again; autograd goes back the same way.
 
     `captured`: only while a graph is captured, where streams cost nothing. Launched one by one, short kernels wait for
-    the host, and a stream each would only add to its work.
+    the host, and a stream each would only add to its work. Lanes of another `name` have streams of their own.
     """
 
-    def __init__(self, device: torch.device, *, captured: bool = False) -> None:
+    def __init__(self, device: torch.device, *, captured: bool = False, name: str = "") -> None:
         self.device = device
+        self.streams = _streams.setdefault((device, name), [])
         self.active = device.type == "cuda" and (not captured or torch.cuda.is_current_stream_capturing())
         self.used = 0
 
@@ -29,10 +30,9 @@ class Lanes:
         if not self.active:
             yield
             return
-        streams = _streams.setdefault(self.device, [])
-        if self.used == len(streams):
-            streams.append(torch.cuda.Stream(self.device))
-        stream = streams[self.used]
+        if self.used == len(self.streams):
+            self.streams.append(torch.cuda.Stream(self.device))
+        stream = self.streams[self.used]
         self.used += 1
         stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream):
@@ -43,7 +43,12 @@ class Lanes:
         if not self.active:
             return
         current = torch.cuda.current_stream(self.device)
-        for stream in _streams.get(self.device, [])[: self.used]:
+        for stream in self.streams[: self.used]:
             current.wait_stream(stream)
-        for tensor in results:
-            tensor.record_stream(current)
+        self.use(results)
+
+    def use(self, tensors: Iterable[Tensor]) -> None:
+        """What was made on another stream is read on the current one: its memory is not another's before that."""
+        if self.active:
+            for tensor in tensors:
+                tensor.record_stream(torch.cuda.current_stream(self.device))
