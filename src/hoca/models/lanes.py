@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 _streams: dict[tuple[torch.device, str], list[torch.cuda.Stream]] = {}
 
@@ -35,7 +36,7 @@ class Lanes:
         stream = self.streams[self.used]
         self.used += 1
         stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), saved_tensors_hooks(_same, _used):
             yield
 
     def join(self, results: Iterable[Tensor]) -> None:
@@ -48,7 +49,18 @@ class Lanes:
         self.use(results)
 
     def use(self, tensors: Iterable[Tensor]) -> None:
-        """What was made on another stream is read on the current one: its memory is not another's before that."""
+        """They may have been made on another stream than the current one, and are read on it."""
         if self.active:
             for tensor in tensors:
-                tensor.record_stream(torch.cuda.current_stream(self.device))
+                _used(tensor)
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _used(tensor: Tensor) -> Tensor:
+    """What was made on another stream keeps its memory until the current one has read it."""
+    if tensor.is_cuda:
+        tensor.record_stream(torch.cuda.current_stream(tensor.device))
+    return tensor
