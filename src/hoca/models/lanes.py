@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-_streams: dict[tuple[torch.device, str], list[torch.cuda.Stream]] = {}
+_streams: dict[torch.device, list[torch.cuda.Stream]] = {}
 
 
 class Lanes:
     """Streams that begin where the current one stands and are joined by it again; autograd goes back the same way.
 
     `captured`: only while a graph is captured, where streams cost nothing. Launched one by one, short kernels wait for
-    the host, and a stream each would only add to its work. Lanes of another `name` have streams of their own.
+    the host, and a stream each would only add to its work.
     """
 
-    def __init__(self, device: torch.device, *, captured: bool = False, name: str = "") -> None:
+    def __init__(self, device: torch.device, *, captured: bool = False) -> None:
         self.device = device
-        self.streams = _streams.setdefault((device, name), [])
+        self.streams = _streams.setdefault(device, [])
         self.active = device.type == "cuda" and (not captured or torch.cuda.is_current_stream_capturing())
         self.used = 0
 
@@ -36,7 +36,7 @@ class Lanes:
         stream = self.streams[self.used]
         self.used += 1
         stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream), saved_tensors_hooks(_same, _used):
+        with torch.cuda.stream(stream), saved_tensors_hooks(_same, _used):  # _used: in the backward pass
             yield
 
     def join(self, results: Iterable[Tensor]) -> None:
@@ -46,13 +46,8 @@ class Lanes:
         current = torch.cuda.current_stream(self.device)
         for stream in self.streams[: self.used]:
             current.wait_stream(stream)
-        self.use(results)
-
-    def use(self, tensors: Iterable[Tensor]) -> None:
-        """They may have been made on another stream than the current one, and are read on it."""
-        if self.active:
-            for tensor in tensors:
-                _used(tensor)
+        for tensor in results:
+            _used(tensor)
 
 
 def _same(tensor: Tensor) -> Tensor:

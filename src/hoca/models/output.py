@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hoca.models.config import Config
-from hoca.models.products import linear, weights_lane
+from hoca.models.products import linear
 
 ALIGNMENT = 8  # of 16-bit numbers in 16 bytes
 
@@ -54,11 +54,8 @@ def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
     more = -words % alignment if x.is_cuda else 0
     if not more:
         return linear(x, weight, bias)
-    lane = weights_lane(x.device)
-    with lane.beside():
-        padded = [MoreRows.apply(tensor, more, x.dtype) for tensor in (weight, bias)]
-    lane.join(padded)
-    return linear(x, *padded, apart=True)[..., :words]
+    padded = (MoreRows.apply(tensor, more, x.dtype) for tensor in (weight, bias))
+    return linear(x, *padded)[..., :words]
 
 
 class MoreRows(torch.autograd.Function):

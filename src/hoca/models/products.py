@@ -11,14 +11,13 @@ the ordinary cores.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hoca.models.lanes import Lanes
 from hoca.ops import has_triton
 
 WORTHWHILE = 1 << 29  # multiplications: below this, splitting costs more than it saves
@@ -26,23 +25,14 @@ PIECE = 1024
 MANY = 256  # rows: fewer wait for the weights to be read, and splitting would read them more often
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, apart: bool = False) -> Tensor:
-    """`F.linear`: x [..., I] W' + b for W [O, I]. A user's own choice of TF32, or of another type, is kept to.
-
-    apart: `weight` and `bias` were made on `weights_lane`, and their gradients are computed there, beside those of x,
-    for which the rest of the backward pass waits.
-    """
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`F.linear`: x [..., I] W' + b for W [O, I]. A user's own choice of TF32, or of another type, is kept to."""
     rows = x.numel() // max(x.shape[-1], 1)
     float32 = x.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled(x.device.type)
     large = rows >= MANY and rows * weight.numel() >= WORTHWHILE
-    split = x.is_cuda and float32 and large and has_triton() and not torch.backends.cuda.matmul.allow_tf32
-    if not split and not (apart and x.is_cuda and x.dtype == weight.dtype == torch.bfloat16):
+    if not (x.is_cuda and float32 and large and has_triton()) or torch.backends.cuda.matmul.allow_tf32:
         return F.linear(x, weight, bias)
-    return SplitLinear.apply(x.reshape(rows, -1), weight, bias, split, apart).unflatten(0, x.shape[:-1])
-
-
-def weights_lane(device: torch.device) -> Lanes:
-    return Lanes(device, captured=True, name="weights")
+    return SplitLinear.apply(x.reshape(rows, -1), weight, bias).unflatten(0, x.shape[:-1])
 
 
 class Linear(nn.Linear):
@@ -51,28 +41,23 @@ class Linear(nn.Linear):
 
 
 class SplitLinear(torch.autograd.Function):
-    """x [M, I] W' + b, and its gradients, each as a product of halves if `split`; `apart` as in `linear`."""
+    """x [M, I] W' + b, and its gradients, each as a product of halves."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, split: bool = True, apart: bool = False
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.multiply, ctx.apart = product if split else torch.mm, apart
-        return product(x, weight.t(), bias) if split else F.linear(x, weight, bias)
+        return product(x, weight.t(), bias)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        needs_x, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         gradient = gradients[0]
-        lane = weights_lane(x.device)
-        with lane.beside() if ctx.apart else nullcontext():
-            if ctx.apart:
-                lane.use([x, gradient])
-            of_weight = ctx.multiply(gradient.t(), x) if needs_weight else None
-            of_bias = gradient.sum(0) if needs_bias else None
-        return ctx.multiply(gradient, weight) if needs_x else None, of_weight, of_bias, None, None
+        return (
+            product(gradient, weight) if needs_x else None,
+            product(gradient.t(), x) if needs_weight else None,
+            gradient.sum(0) if needs_bias else None,
+        )
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
