@@ -36,7 +36,7 @@ class Lanes:
         stream = self.streams[self.used]
         self.used += 1
         stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream), saved_tensors_hooks(_same, _used):  # _used: in the backward pass
+        with torch.cuda.stream(stream), saved_tensors_hooks(_alias, _used):  # _used: in the backward pass
             yield
 
     def join(self, results: Iterable[Tensor]) -> None:
@@ -50,8 +50,9 @@ class Lanes:
             _used(tensor)
 
 
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
+def _alias(tensor: Tensor) -> Tensor:
+    """The same memory: an output that its own graph held would never be freed without a backward pass."""
+    return tensor.detach()
 
 
 def _used(tensor: Tensor) -> Tensor:
