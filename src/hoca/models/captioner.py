@@ -13,6 +13,7 @@ from hoca.errors import UserError, nearest
 from hoca.models.attention import CrossModalAttention
 from hoca.models.config import Config, Group
 from hoca.models.decoder import Decoder, State
+from hoca.models.detector import Detector
 from hoca.models.encoder import Encoder, step_mask
 from hoca.models.fusion import fusion
 from hoca.models.lanes import Lanes
@@ -31,6 +32,7 @@ class Memory:
     ragged: frozenset[str]  # the modalities whose masks have a False
     present: dict[str, Tensor]  # [B] bool
     start: State  # each [B, H]
+    evidence: Tensor | None = None  # [B, V], of the words that are detected, where they are
 
     @property
     def videos(self) -> int:
@@ -58,6 +60,7 @@ class Captioner(nn.Module):
         self.merge = Merge(config)
         self.fusion = fusion(config)
         self.output = Output(config, len(vocabulary))
+        self.detector = Detector(config, len(vocabulary)) if config.detects else None
 
     def forward(
         self,
@@ -87,6 +90,7 @@ class Captioner(nn.Module):
             ragged=frozenset(m for m, x in encoded.items() if bool((lengths[m] < x.shape[1]).any())),
             present={m: mask[:, 0] for m, mask in masks.items()},
             start=self.start(category, anchor),
+            evidence=None if self.detector is None else self.detector(features, lengths),
         )
 
     def decode(self, memory: Memory, words: Tensor, state: State | None = None) -> tuple[Tensor, State]:

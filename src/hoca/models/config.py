@@ -36,6 +36,7 @@ class Config:
     bottleneck: int = 0  # width of a linear layer before the words' scores, which factorises them; 0 = none, the paper
     tie_words: bool = False  # the words' scores are products with their vectors: the bottleneck is as wide as these
     max_steps: Mapping[str, int] = field(default_factory=dict)  # longest input of every modality
+    detects: tuple[str, ...] = ()  # the modalities in which words are detected; the paper has none
     categories: tuple[str, ...] = ()  # names that give the decoder its start state
     category_width: int = 0  # width of the vectors of those names
 
@@ -52,6 +53,10 @@ class Config:
         for modality in self.modalities:
             if self.max_steps.get(modality, 0) < 1:
                 raise UserError(f"max_steps must give {modality!r} a number of steps, at least 1")
+        if unknown := set(self.detects) - set(self.modalities):
+            raise UserError(
+                f"detects names {unknown.pop()!r}, which is no modality: known: {', '.join(self.modalities)}"
+            )
         for key in ("dropout", "encoder_dropout"):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"{key}={getattr(self, key)} must be at least 0 and below 1")

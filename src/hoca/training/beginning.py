@@ -15,7 +15,10 @@ from hoca.models import Captioner, Config
 from hoca.training.checkpoint import locate, read_checkpoint
 from hoca.training.recipe import Recipe
 
-WORD_TABLES = ("decoder.embedding.weight", "output.linear.weight", "output.linear.bias", "output.bias")
+WORD_TABLES = (
+    *("decoder.embedding.weight", "output.linear.weight", "output.linear.bias", "output.bias"),
+    *("detector.outer", "detector.outer_bias"),
+)
 
 
 @dataclass(frozen=True)

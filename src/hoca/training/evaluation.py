@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hoca.data import Batch, FolderDataset, evaluation_batches
-from hoca.generation import Hypotheses, Limits, beam_search, greedy
+from hoca.generation import Hypotheses, Limits, beam_search, greedy, weigh
 from hoca.generation.step import inference
 from hoca.models import Captioner, Memory
 from hoca.training.distributed import Processes
@@ -22,16 +22,20 @@ class Search:
     beam: int = 5
     length_penalty: float = 0.0
     limits: Limits = Limits()
+    evidence: float = 0.0  # weight of the words that the model detects, if it does
 
     @classmethod
     def of(cls, recipe: Recipe) -> Search:
         limits = Limits(max_length=recipe.max_length, no_repeat=recipe.no_repeat)
-        return cls(recipe.beam, recipe.length_penalty, limits)
+        return cls(recipe.beam, recipe.length_penalty, limits, recipe.evidence)
 
     def __call__(self, model: Captioner, memory: Memory) -> Hypotheses:
         if self.beam == 1 and not memory.start[0].is_cuda:  # there a beam of one, which is captured, is faster
             return greedy(model, memory, self.limits)
-        return beam_search(model, memory, self.limits, width=self.beam, length_penalty=self.length_penalty)
+        found = beam_search(model, memory, self.limits, width=self.beam, length_penalty=self.length_penalty)
+        if memory.evidence is None or not self.evidence:
+            return found
+        return weigh(found, memory.evidence, self.evidence, model.vocabulary.pad)
 
 
 def caption_batches(model: Captioner, batches: Iterable[Batch], search: Search, here: Processes) -> dict[str, str]:

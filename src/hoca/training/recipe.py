@@ -99,6 +99,9 @@ class Recipe:
     length_penalty: float = _key(0.0, "power of the length that log-probabilities are divided by")
     max_length: int = _key(30, "words in a generated caption, at most")
     no_repeat: int = _key(0, "no sequence of so many words twice; 0 = off")
+    evidence: float = _key(
+        0.0, "weight of detected words in the choice among the beam's sentences, of a model that has them"
+    )
 
     def __post_init__(self) -> None:
         for key, least in _LEAST.items():
@@ -122,7 +125,7 @@ class Recipe:
 _LEAST = {
     **dict.fromkeys(("batch", "epochs", "validate_every", "beam", "max_length", "max_words", "minimum_count"), 1),
     **dict.fromkeys(("captions", "warmup", "weight_decay", "gradient_clip", "workers", "patience", "no_repeat"), 0),
-    **dict.fromkeys(("learning_rate", "checkpoint_every", "length_penalty", "likelihood", "bottleneck"), 0),
+    **dict.fromkeys(("learning_rate", "checkpoint_every", "length_penalty", "likelihood", "bottleneck", "evidence"), 0),
     "samples": 2,
 }
 _MODEL_KEYS = (

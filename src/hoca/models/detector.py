@@ -1,0 +1,56 @@
+"""The words that captions of a video would have, seen in the mean of its features: a second opinion on sentences.
+
+Detected words helped to choose among sentences before (Fang et al., 2015, "From captions to visual concepts and back");
+the paper has none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hoca.models.config import Config
+
+
+class Detector(nn.Module):
+    """Two layers over the standardised means of `config.detects`, one after the other; a missing one is an average one.
+
+    Its numbers are buffers: `hoca.training.detector.fit` finds them, and training a captioner leaves them alone.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    inner: Tensor
+    inner_bias: Tensor
+    outer: Tensor
+    outer_bias: Tensor
+
+    def __init__(self, config: Config, words: int) -> None:
+        super().__init__()
+        self.widths = {modality: config.modalities[modality] for modality in config.detects}
+        width, hidden = sum(self.widths.values()), 2 * config.hidden
+        shapes = {"mean": (width,), "scale": (width,), "inner": (hidden, width), "inner_bias": (hidden,)}
+        for name, shape in (shapes | {"outer": (words, hidden), "outer_bias": (words,)}).items():
+            self.register_buffer(name, torch.zeros(shape))
+
+    def forward(self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor]) -> Tensor:
+        """features[m] [B, T_m, D_m], lengths[m] [B] → [B, V]: each word's log-odds, above those in any video."""
+        given = [means(features[m], lengths[m]) if m in features else None for m in self.widths]
+        rows = next(iter(features.values())).shape[0]
+        parts = []
+        of = zip(self.mean.split(list(self.widths.values())), self.scale.split(list(self.widths.values())), strict=True)
+        for x, (mean, scale) in zip(given, of, strict=True):
+            parts.append(mean.new_zeros(rows, len(mean)) if x is None else torch.nan_to_num((x - mean) * scale))
+        hidden = F.relu(F.linear(torch.cat(parts, 1), self.inner, self.inner_bias))
+        return F.linear(hidden, self.outer, self.outer_bias)
+
+
+def means(features: Tensor, length: Tensor) -> Tensor:
+    """[B, T, D] → [B, D], of square roots, which tame spikes, over the real steps; NaN where there are none."""
+    length = length.to(features.device)
+    real = torch.arange(features.shape[1], device=features.device) < length[:, None]  # [B, T]
+    roots = features.abs().sqrt().copysign(features)
+    return roots.masked_fill(~real[..., None], 0.0).sum(1) / length[:, None]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import hoca
+from hoca.data import FolderDataset
+from hoca.models.detector import Detector
+from hoca.training import Checkpoint, read_checkpoint, train, write_checkpoint
+from hoca.training.checkpoint import Checkpoints
+from hoca.training.detector import fit
+
+from .tiny import COLOURS, tiny, write_captions, write_dataset
+
+
+@pytest.fixture(scope="module")
+def detecting(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was trained for an epoch and has a detector that was fitted for many."""
+    folder = tmp_path_factory.mktemp("detector")
+    found = read_checkpoint(Checkpoints(train(tiny(tiny_data, folder / "run", epochs=1))).best)
+    model = hoca.load(folder / "run")
+    config = replace(model.config, detects=("image",))
+    detector = fit(config, model.vocabulary, [(FolderDataset(tiny_data), 100)])
+    weights = found.tensors | {f"model.detector.{key}": value for key, value in detector.state_dict().items()}
+    recipe = found.facts["recipe"] | {"beam": 5, "evidence": 1.0}
+    write_checkpoint(
+        folder / "model.safetensors", Checkpoint(weights, found.facts | {"config": config.to_json(), "recipe": recipe})
+    )
+    return folder / "model.safetensors"
+
+
+def test_the_colour_that_a_video_shows_has_the_most_evidence(detecting: Path, tiny_data: Path) -> None:
+    model, dataset = hoca.load(detecting), FolderDataset(tiny_data)
+    for video in dataset.videos("test"):
+        evidence = model.encode(*dataset.padded([video.id])).evidence
+        assert evidence is not None
+        seen = max(COLOURS[1:], key=lambda colour: float(evidence[0, model.vocabulary[colour]]))
+        if video.category in COLOURS[1:]:  # red is said of every video
+            assert seen == video.category
+
+
+def test_what_is_no_word_has_no_evidence(detecting: Path, tiny_data: Path) -> None:
+    model, dataset = hoca.load(detecting), FolderDataset(tiny_data)
+    evidence = model.encode(*dataset.padded([dataset.videos("test")[0].id])).evidence
+    assert evidence is not None
+    assert evidence[0, :4].tolist() == [0.0] * 4
+
+
+def test_it_is_the_same_every_time(tiny_data: Path, detecting: Path) -> None:
+    model, dataset = hoca.load(detecting), FolderDataset(tiny_data)
+    one, two = (fit(model.config, model.vocabulary, [(dataset, 2)]) for _ in range(2))
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(two.state_dict()[name], value, rtol=0, atol=0)
+
+
+def test_the_search_listens_to_it(detecting: Path, tiny_data: Path) -> None:
+    model, dataset = hoca.load(detecting), FolderDataset(tiny_data)
+    memory = model.encode(*dataset.padded([video.id for video in dataset.videos("test")]))
+    found = model.search(model, memory)
+    plain = replace(model.search, evidence=0.0)(model, memory)
+    assert sorted(map(sorted, found.texts(model.vocabulary))) == sorted(map(sorted, plain.texts(model.vocabulary)))
+    assert bool((found.score[:, :-1] >= found.score[:, 1:]).all())
+    assert not torch.equal(found.words, plain.words)
+
+
+def test_training_goes_on_from_it_and_new_words_have_no_evidence(detecting: Path, tmp_path: Path) -> None:
+    data = write_dataset(tmp_path / "data")
+    lines = [
+        {"id": video.id, "split": video.split, "captions": ["a zebra"]} for video in FolderDataset(data).corpus.videos
+    ]
+    write_captions(data, lines)
+    model = hoca.load(train(tiny(data, tmp_path / "run", start=str(detecting), epochs=1)))
+    before = hoca.load(detecting).detector
+    assert isinstance(model.detector, Detector)
+    assert isinstance(before, Detector)
+    torch.testing.assert_close(model.detector.inner, before.inner)
+    torch.testing.assert_close(model.detector.outer[: len(before.outer)], before.outer)
+    assert model.vocabulary.words[-1] == "zebra"
+    assert not model.detector.outer[-1].any()
+    assert not model.detector.outer_bias[-1].any()
