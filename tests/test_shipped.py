@@ -38,7 +38,13 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_is_small_and_carries_nothing_of_where_it_was_trained() -> None:
     assert SHIPPED.stat().st_size <= 30_000_000
-    assert set(read_checkpoint(SHIPPED).facts["recipe"]) == {"beam", "length_penalty", "max_length", "no_repeat"}
+    assert set(read_checkpoint(SHIPPED).facts["recipe"]) == {
+        "beam",
+        "length_penalty",
+        "max_length",
+        "no_repeat",
+        "evidence",
+    }
 
 
 def test_it_takes_the_features_that_hoca_extracts_by_default(model: VideoCaptioner) -> None:
