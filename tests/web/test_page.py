@@ -60,7 +60,7 @@ def test_another_beam_is_tried_without_another_upload(visit: Visit, data: Path) 
     visit.page.set_input_files(FILE, clips(data, silent=True)[0])
     report = visit.page.frame_locator("iframe.report")
     report.locator(".word").first.wait_for()
-    assert report.locator(".beam li").count() == 5
+    assert report.locator(".beam li").count() == 4  # as wide as the model was made to search
     visit.page.get_by_label("number input for Beam").fill("2")
     visit.page.get_by_label("number input for Beam").blur()
     visit.page.get_by_role("button", name="Caption", exact=True).click()

@@ -19,12 +19,12 @@ from hoca.web.service import WIDEST, Service
 from hoca.web.uploads import Uploads
 
 STAGES = {"decoding": 0.05, "features": 0.35, "words": 0.8, "report": 0.9}
-BEAM = 5
 FAILED = "something went wrong on the server; its log says what"
 
 
 def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Blocks:
     names = list(service.paths)
+    width = min(service.model(names[0])[0].search.beam, WIDEST)
 
     def show(video: str | None, model: str, beam: float, progress: gr.Progress = gr.Progress()) -> str:  # noqa: B008
         """For the page: the report, or why there is none; the upload stays, so that another beam can be tried."""
@@ -67,7 +67,7 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
                 video = gr.Video(label="Video", sources=["upload", "webcam"], height=300, elem_id="video")
                 _take_files_only(video)
                 model = gr.Dropdown(names, value=names[0], label="Model", visible=len(names) > 1, elem_id="model")
-                beam = gr.Slider(1, WIDEST, value=BEAM, step=1, label="Beam", info="sentences kept in the search")
+                beam = gr.Slider(1, WIDEST, value=width, step=1, label="Beam", info="sentences kept in the search")
                 button = gr.Button("Caption", variant="primary", elem_id="caption")
                 picker = gr.Dataset(
                     components=[gr.HTML(visible=False)],
@@ -93,7 +93,7 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
         with gr.Accordion("Call it from a program", open=False):
             gr.Markdown(_template("api.md").replace("default", names[0]))
         # Inputs of its own, which take any value: what is wrong with one is told by `caption`, which then tidies up.
-        asked = [gr.Textbox(names[0], label="model", visible=False), gr.Number(BEAM, label="beam", visible=False)]
+        asked = [gr.Textbox(names[0], label="model", visible=False), gr.Number(width, label="beam", visible=False)]
         gr.Button(visible=False).click(
             caption, [video, *asked], gr.JSON(visible=False), api_name="caption", concurrency_id="caption"
         )
