@@ -38,12 +38,13 @@ class Detector(nn.Module):
 
     def forward(self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor]) -> Tensor:
         """features[m] [B, T_m, D_m], lengths[m] [B] → [B, V]: each word's log-odds, above those in any video."""
-        given = [means(features[m], lengths[m]) if m in features else None for m in self.widths]
-        rows = next(iter(features.values())).shape[0]
+        rows, sizes = len(next(iter(features.values()))), list(self.widths.values())
         parts = []
-        of = zip(self.mean.split(list(self.widths.values())), self.scale.split(list(self.widths.values())), strict=True)
-        for x, (mean, scale) in zip(given, of, strict=True):
-            parts.append(mean.new_zeros(rows, len(mean)) if x is None else torch.nan_to_num((x - mean) * scale))
+        for modality, mean, scale in zip(self.widths, self.mean.split(sizes), self.scale.split(sizes), strict=True):
+            if modality in features:
+                parts.append(torch.nan_to_num((means(features[modality], lengths[modality]) - mean) * scale))
+            else:
+                parts.append(mean.new_zeros(rows, len(mean)))
         hidden = F.relu(F.linear(torch.cat(parts, 1), self.inner, self.inner_bias))
         return F.linear(hidden, self.outer, self.outer_bias)
 
