@@ -8,6 +8,7 @@ import torch
 
 import hoca
 from hoca.data import FolderDataset
+from hoca.errors import UserError
 from hoca.models.detector import Detector
 from hoca.training import Checkpoint, read_checkpoint, train, write_checkpoint
 from hoca.training.checkpoint import Checkpoints
@@ -81,3 +82,8 @@ def test_training_goes_on_from_it_and_new_words_have_no_evidence(detecting: Path
     assert model.vocabulary.words[-1] == "zebra"
     assert not model.detector.outer[-1].any()
     assert not model.detector.outer_bias[-1].any()
+
+
+def test_evidence_without_a_detector_is_refused(tiny_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"evidence=0\.5 in the recipe: the model detects no words"):
+        train(tiny(tiny_data, tmp_path / "run", evidence=0.5))

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.models.config import Config
+from hoca.models.encoder import step_mask
 
 
 class Detector(nn.Module):
@@ -51,7 +52,6 @@ class Detector(nn.Module):
 
 def means(features: Tensor, length: Tensor) -> Tensor:
     """[B, T, D] → [B, D], of square roots, which tame spikes, over the real steps; NaN where there are none."""
-    length = length.to(features.device)
-    real = torch.arange(features.shape[1], device=features.device) < length[:, None]  # [B, T]
+    real = step_mask(length, features.shape[1], features.device)[..., None]  # [B, T, 1]
     roots = features.abs().sqrt().copysign(features)
-    return roots.masked_fill(~real[..., None], 0.0).sum(1) / length[:, None]
+    return roots.masked_fill(~real, 0.0).sum(1) / real.sum(1)

@@ -50,6 +50,10 @@ def build_model(
     recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary, beginning: Beginning | None = None
 ) -> Captioner:
     """The recipe's model for the dataset's features, with word and category vectors in place; or that of `start`."""
+    if recipe.evidence and not (beginning and beginning.config.detects):
+        raise UserError(
+            f"evidence={recipe.evidence} in the recipe: the model detects no words: leave it out, or start=default"
+        )
     if beginning is not None:
         beginning.check(dataset)
         if recipe.vectors or recipe.category_vectors:
