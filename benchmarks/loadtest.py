@@ -32,6 +32,7 @@ from hoca.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = 4
+BEAM = 8  # the shipped model's own
 ALLOWED_GROWTH = 1.1
 
 
@@ -94,7 +95,7 @@ class Load:
             self.mine.client = self.free.pop()
         begun = time.perf_counter()
         try:
-            job = self.mine.client.submit(handle_file(str(clip)), self.model, 8, api_name="/caption")
+            job = self.mine.client.submit(handle_file(str(clip)), self.model, BEAM, api_name="/caption")
             answer = job.result(timeout=self.timeout)
         except Exception as error:
             return f"{type(error).__name__}: {error}"
@@ -105,7 +106,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     from hoca.explain import model_name
 
     threads = os.environ.get("OMP_NUM_THREADS", "unset")
-    conditions = [f"{len(os.sched_getaffinity(0))} CPU cores", "beam 8", f"OMP_NUM_THREADS {threads}"]
+    conditions = [f"{len(os.sched_getaffinity(0))} CPU cores", f"beam {BEAM}", f"OMP_NUM_THREADS {threads}"]
     conditions += [f"load of the machine before {os.getloadavg()[0]:.1f}"]
     with tempfile.TemporaryDirectory(prefix="loadtest-") as name:
         folder = Path(name)
