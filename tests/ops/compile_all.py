@@ -1,4 +1,4 @@
-"""Every fused kernel, compiled for an H200 from the calls that users make: launches are replaced by compilation.
+"""Every kernel, compiled for an H200 from the calls that users make: launches are replaced by compilation.
 
 python compile_all.py — needs no GPU; tensors lie on the CPU and are never read.
 """
@@ -13,6 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from hoca.models import recurrence, recurrence_kernels
 from hoca.ops import fused
 
 VIDEOS, WORDS, STEPS, SIZE = 2, 3, 80, 512
@@ -46,6 +47,13 @@ def scores(kind: str, modalities: int, dtype: torch.dtype, *, masked: bool) -> l
     return fused.low_rank_scores(queries, keys, factors, channels, masks)
 
 
+def lstm(rows: int, dtype: torch.dtype) -> Tensor:
+    layer = torch.nn.LSTM(SIZE, SIZE, batch_first=True, bidirectional=True)
+    zeros = torch.zeros(2, rows, SIZE, dtype=dtype)
+    real = torch.ones(rows, 3, dtype=torch.bool)
+    return recurrence.run_fused(layer, torch.zeros(rows, 3, SIZE, dtype=dtype), (zeros, zeros), real)[0]
+
+
 def main() -> None:
     run = JITFunction.run
 
@@ -55,6 +63,7 @@ def main() -> None:
     driver.set_active(H200())
     JITFunction.run = compile_only
     fused._runs = lambda tensors: True
+    recurrence_kernels._chains = lambda features: True
     for kind, modalities, dtype, masked in (
         ("unary", 1, torch.bfloat16, True),
         ("low_rank", 3, torch.bfloat16, False),
@@ -63,6 +72,9 @@ def main() -> None:
     ):
         torch.stack([s.sum() for s in scores(kind, modalities, dtype, masked=masked)]).sum().backward()
         print(kind, modalities, dtype, "masked" if masked else "")
+    for rows, dtype in ((25, torch.bfloat16), (25, torch.float32), (200, torch.bfloat16)):
+        lstm(rows, dtype).sum().backward()
+        print("lstm", rows, dtype)
 
 
 if __name__ == "__main__":
