@@ -16,7 +16,7 @@ from hoca.ops.fused.ternary_kernels import step_gradient_kernel, vector_kernel, 
 MOST_STEPS = 128  # of a modality
 CHANNELS = 64  # of a program: the rows of a tensor core's product
 WARPS = 4
-REGISTERS = 168  # of a thread at most for the vectors of bf16 arguments: so that three programs fit a multiprocessor
+REGISTERS = 168  # of a thread at most for the vectors: so that three programs fit a multiprocessor
 WEIGHT_WARPS = 8  # where the accumulators, [steps, steps], would fill the registers of four
 
 
@@ -37,10 +37,9 @@ class _Pairs(torch.autograd.Function):
         powers = make_powers(queries, keys, masks, sum(_rows(steps)))
         vectors = queries[0].new_empty((3, batch, words, size), dtype=torch.float32)
         ctx.steps, ctx.size, ctx.types = steps, size, tuple(tensor.dtype for tensor in given[:9])
-        limit = {} if _is_split(ctx) else {"maxnreg": REGISTERS}
         vector_kernel[(cdiv(size, CHANNELS), batch, 3)](
             *powers, masks or weights, weights, vectors, _mask_strides(masks), _strides(weights),
-            *_numbers(ctx, powers, masks), num_warps=WARPS, **limit,
+            *_numbers(ctx, powers, masks, _kind(ctx)), num_warps=WARPS, maxnreg=REGISTERS,
         )  # fmt: skip
         ctx.save_for_backward(*powers, *weights, *masks)
         return vectors.unbind(0)
@@ -51,18 +50,18 @@ class _Pairs(torch.autograd.Function):
         batch, words, _, _ = powers[0].shape
         gradient, strides = torch.stack(gradients), _mask_strides(masks)
         blocks, most = cdiv(ctx.size, CHANNELS), max(ctx.steps)
-        numbers = _numbers(ctx, powers, masks)
         of_queries = gradient.new_empty((2, 3, batch, words, ctx.size), dtype=ctx.types[0])
         of_keys = gradient.new_empty((2, 3, batch, most, ctx.size), dtype=ctx.types[3])
         step_gradient_kernel[(blocks, batch, 6)](
             *powers, masks or weights, weights, gradient, of_queries, of_keys, strides, _strides(weights),
-            *numbers, most, num_warps=WARPS,
+            *_numbers(ctx, powers, masks, _kind(ctx)), most, num_warps=WARPS,
         )  # fmt: skip
         of_weights = gradient.new_empty((blocks * batch, 3, most, most))
         rows = next_power_of_2(sum(_rows(ctx.steps)))
         weight_gradient_kernel[(blocks, batch, 3)](
-            *powers, masks or weights, gradient, of_weights, strides, *numbers, most, rows, num_warps=WEIGHT_WARPS
-        )
+            *powers, masks or weights, gradient, of_weights, strides,
+            *_numbers(ctx, powers, masks, _kind(ctx, bounded=False)), most, rows, num_warps=WEIGHT_WARPS,
+        )  # fmt: skip
         results = list(of_queries.sum(0).unbind(0))
         results += [k[:, :t] for k, t in zip(of_keys.sum(0).unbind(0), ctx.steps, strict=True)]
         shapes = [weight.shape for weight in weights]
@@ -84,15 +83,15 @@ def _mask_strides(masks: tuple[Tensor, ...]) -> tuple[int, ...]:
     return _strides(masks) or (0, 0, 0)
 
 
-def _numbers(ctx: Any, powers: tuple[Tensor, ...], masks: tuple[Tensor, ...]) -> tuple[Any, ...]:
+def _numbers(ctx: Any, powers: tuple[Tensor, ...], masks: tuple[Tensor, ...], kind: str) -> tuple[Any, ...]:
     """Sizes and what the kernels are specialised on, in their order."""
     (_, words, _, width), height = powers[0].shape, powers[1].shape[3]
     big, small = _rows(ctx.steps)
     sizes = (ctx.steps, words, ctx.size, width, height)
     native = not triton.knobs.runtime.interpret
-    return (*sizes, bool(masks), native, _is_split(ctx), 2 if small else 1, big, small, CHANNELS)
+    return (*sizes, bool(masks), native, kind, 2 if small else 1, big, small, CHANNELS)
 
 
-def _is_split(ctx: Any) -> bool:
-    """Whether float32's accuracy is asked for."""
-    return ctx.types[0] == torch.float32
+def _kind(ctx: Any, *, bounded: bool = True) -> str:
+    """What tensor cores are given: float32's accuracy takes two parts, of f16 where nothing is larger than 1."""
+    return "bf16" if ctx.types[0] != torch.float32 else "f16" if bounded else "tf32"

@@ -62,23 +62,31 @@ def _real(mask, row, T, MASKED: tl.constexpr):
 @triton.jit
 def _load_weights(
     weights, stride_k, stride_n, mask_k, mask_n, K_STEPS, N_STEPS,
-    COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, MASKED: tl.constexpr, SPLIT: tl.constexpr,
+    COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, MASKED: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """W from the other modality's rows to one's own, 0 in the padding, where X may then be anything.
 
-    COUNT² blocks as `_halves` has them: the first halves, then the second ones.
+    COUNT² blocks as `_halves` has them, the first halves, then the second ones; and what they are to be multiplied by.
     """
-    first = ()
-    second = ()
+    blocks = ()
+    most = 0.0
     for a in tl.static_range(COUNT):
         for b in tl.static_range(COUNT):
             k, n = _row(a, BIG, SMALL)[:, None], _row(b, BIG, SMALL)[None, :]
             here = _real(mask_k, k, K_STEPS, MASKED) & _real(mask_n, n, N_STEPS, MASKED)
-            weight = tl.load(weights + k * stride_k + n * stride_n, mask=here, other=0.0).to(tl.float32)
-            high, low = _halves(weight, SPLIT)
-            first = first + (high,)
-            second = second + (low,)
-    return first + second
+            block = tl.load(weights + k * stride_k + n * stride_n, mask=here, other=0.0).to(tl.float32)
+            blocks = blocks + (block,)
+            most = tl.maximum(most, tl.max(tl.abs(block)))
+    scale = 1.0
+    if KIND == "f16":
+        scale = tl.where(most > 1e-30, most, 1.0)  # the inverse is finite
+    first = ()
+    second = ()
+    for index in tl.static_range(COUNT * COUNT):
+        high, low = _halves(blocks[index] * (1.0 / scale), KIND)
+        first = first + (high,)
+        second = second + (low,)
+    return first + second, scale
 
 
 @triton.jit
@@ -91,37 +99,45 @@ def _tanh(query, keys, COUNT: tl.constexpr, NATIVE: tl.constexpr):
 
 
 @triton.jit
-def _halves(x, SPLIT: tl.constexpr):
-    """x as tensor cores take it: in bf16, or, SPLIT, as the sum of two TF32 numbers."""
-    if SPLIT:
-        high = rounded(x)
-        low = x - high
-    else:
+def _halves(x, KIND: tl.constexpr):
+    """x as tensor cores take it: in bf16, or in two parts, of f16, for x in [-1, 1], or of TF32, that have 22 bits."""
+    if KIND == "bf16":
         high = x.to(tl.bfloat16)
         low = high
+    elif KIND == "f16":
+        high = x.to(tl.float16)
+        low = (x - high.to(tl.float32)).to(tl.float16)
+    else:
+        high = rounded(x)
+        low = x - high
     return high, low
 
 
 @triton.jit
-def _dot(a, high, low, total, NATIVE: tl.constexpr, SPLIT: tl.constexpr):
-    """total + a b, where b is given in `_halves`; SPLIT, as three products, which together have float32's accuracy."""
-    a_high, a_low = _halves(a, SPLIT)
-    if SPLIT:
-        total = tl.dot(a_low, high, total, input_precision="tf32")
-        total = tl.dot(a_high, low, total, input_precision="tf32")
+def _product(a, b, total, NATIVE: tl.constexpr):
     if not NATIVE:  # the interpreter would multiply the bits of bf16
-        a_high, high = a_high.to(tl.float32), high.to(tl.float32)
-    return tl.dot(a_high, high, total, input_precision="tf32")
+        a, b = a.to(tl.float32), b.to(tl.float32)
+    return tl.dot(a, b, total, input_precision="tf32")
 
 
 @triton.jit
-def _weigh(x, weights, COUNT: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr):
+def _dot(a, high, low, total, NATIVE: tl.constexpr, KIND: tl.constexpr):
+    """total + a b, where b is given in `_halves`; of two parts, three products, which have float32's accuracy."""
+    a_high, a_low = _halves(a, KIND)
+    if KIND != "bf16":
+        total = _product(a_low, high, total, NATIVE)
+        total = _product(a_high, low, total, NATIVE)
+    return _product(a_high, high, total, NATIVE)
+
+
+@triton.jit
+def _weigh(x, weights, COUNT: tl.constexpr, NATIVE: tl.constexpr, KIND: tl.constexpr):
     """X' W: one [channels, rows] per tile of one's own rows."""
     weighed = ()
     for b in tl.static_range(COUNT):
         total = tl.zeros([x[0].shape[0], weights[b].shape[1]], tl.float32)
         for a in tl.static_range(COUNT):
-            total = _dot(x[a], weights[a * COUNT + b], weights[(COUNT + a) * COUNT + b], total, NATIVE, SPLIT)
+            total = _dot(x[a], weights[a * COUNT + b], weights[(COUNT + a) * COUNT + b], total, NATIVE, KIND)
         weighed = weighed + (total,)
     return weighed
 
@@ -130,7 +146,7 @@ def _weigh(x, weights, COUNT: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.cons
 def vector_kernel(
     query_powers, key_powers, masks, weights, vectors,
     mask_b, stride, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
-    MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
+    MASKED: tl.constexpr, NATIVE: tl.constexpr, KIND: tl.constexpr,
     COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """v_l = Σ_s X_i ∘ (X_j' W_l'), [3, B, L, D]. Grid: blocks of channels, videos, l."""
@@ -140,27 +156,27 @@ def vector_kernel(
     mask_i, mask_j = _pick(masks, i) + video * _pick(mask_b, i), _pick(masks, j) + video * _pick(mask_b, j)
     keys_i = _load_keys(key_powers + (3 * video + i) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
     keys_j = _load_keys(key_powers + (3 * video + j) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
-    weight = _load_weights(
+    weight, scale = _load_weights(
         _pick(weights, l), 1, _pick(stride, l), mask_j, mask_i, _pick(steps, j), _pick(steps, i),
-        COUNT, BIG, SMALL, MASKED, SPLIT,
+        COUNT, BIG, SMALL, MASKED, KIND,
     )  # fmt: skip
     out = vectors + (l * tl.num_programs(1) + video) * L * D + channel
     for word in range(0, L):
         query_i = tl.load(query_powers + (3 * (video * L + word) + i) * WIDTH + channel)
         query_j = tl.load(query_powers + (3 * (video * L + word) + j) * WIDTH + channel)
-        weighed = _weigh(_tanh(query_j, keys_j, COUNT, NATIVE), weight, COUNT, NATIVE, SPLIT)
+        weighed = _weigh(_tanh(query_j, keys_j, COUNT, NATIVE), weight, COUNT, NATIVE, KIND)
         x = _tanh(query_i, keys_i, COUNT, NATIVE)
         vector = tl.zeros([C, 1], tl.float32)
         for tile in tl.static_range(COUNT):
             vector += tl.sum(x[tile] * weighed[tile], axis=1, keep_dims=True)
-        tl.store(out + word * D, vector, mask=channel < D)
+        tl.store(out + word * D, vector * scale, mask=channel < D)
 
 
 @triton.jit
 def step_gradient_kernel(
     query_powers, key_powers, masks, weights, gradients, query_gradients, key_gradients,
     mask_b, stride, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
-    MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
+    MASKED: tl.constexpr, NATIVE: tl.constexpr, KIND: tl.constexpr,
     COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, C: tl.constexpr, T,
 ):  # fmt: skip
     """∂/∂q = Σ_r G and ∂/∂k = Σ_w G, where G = (1 - X²) · g · (X_other' W_l) and g is the gradient of v_l.
@@ -181,9 +197,9 @@ def step_gradient_kernel(
     keys = _load_keys(key_powers + (3 * video + own) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
     other_keys = _load_keys(key_powers + (3 * video + other) * (WIDTH * HEIGHT), HEIGHT, channel, COUNT, BIG, SMALL)
     own_steps = _pick(steps, own)
-    weight = _load_weights(
+    weight, scale = _load_weights(
         _pick(weights, l), stride_k, stride_n, mask_other, mask_own, _pick(steps, other), own_steps,
-        COUNT, BIG, SMALL, MASKED, SPLIT,
+        COUNT, BIG, SMALL, MASKED, KIND,
     )  # fmt: skip
     gradients += (l * tl.num_programs(1) + video) * L * D + channel
     part = (3 * tl.where(l == _beside(own)[0], 0, 1) + own) * tl.num_programs(1) + video
@@ -193,8 +209,8 @@ def step_gradient_kernel(
     for word in range(0, L):
         query = tl.load(query_powers + (3 * (video * L + word) + own) * WIDTH + channel)
         other_query = tl.load(query_powers + (3 * (video * L + word) + other) * WIDTH + channel)
-        gradient = tl.load(gradients + word * D, mask=inside, other=0.0)
-        weighed = _weigh(_tanh(other_query, other_keys, COUNT, NATIVE), weight, COUNT, NATIVE, SPLIT)
+        gradient = tl.load(gradients + word * D, mask=inside, other=0.0) * scale
+        weighed = _weigh(_tanh(other_query, other_keys, COUNT, NATIVE), weight, COUNT, NATIVE, KIND)
         of_query = tl.zeros([C, 1], tl.float32)
         added = ()
         for tile in tl.static_range(COUNT):
@@ -215,7 +231,7 @@ def step_gradient_kernel(
 def weight_gradient_kernel(
     query_powers, key_powers, masks, gradients, parts,
     mask_b, steps, L, D, WIDTH: tl.constexpr, HEIGHT: tl.constexpr,
-    MASKED: tl.constexpr, NATIVE: tl.constexpr, SPLIT: tl.constexpr,
+    MASKED: tl.constexpr, NATIVE: tl.constexpr, KIND: tl.constexpr,
     COUNT: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, C: tl.constexpr, T, ROWS: tl.constexpr,
 ):  # fmt: skip
     """∂/∂W_l = Σ_{w,d} (g ∘ X_i) X_j': parts [B · blocks, 3, T, T], to be summed. Grid: as in `vector_kernel`."""
@@ -239,9 +255,9 @@ def weight_gradient_kernel(
         x_j = _tanh(query_j, keys_j, COUNT, NATIVE)
         added = ()
         for tile in tl.static_range(COUNT):
-            high, low = _halves(x_j[tile], SPLIT)
+            high, low = _halves(x_j[tile], KIND)
             zeros = tl.zeros([ROWS, high.shape[1]], tl.float32)  # not the totals: tensor cores cut off what they add
-            added = added + (totals[tile] + _dot(x_i * gradient, high, low, zeros, NATIVE, SPLIT),)
+            added = added + (totals[tile] + _dot(x_i * gradient, high, low, zeros, NATIVE, KIND),)
         totals = added
     steps_i, steps_j = _pick(steps, i), _pick(steps, j)
     block = (video * tl.num_programs(0) + tl.program_id(0)) * 3 + l
