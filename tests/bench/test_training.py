@@ -37,10 +37,17 @@ def test_every_path_has_the_losses_of_the_word_by_word_step(hoca: Command, tmp_p
     assert [row["path"] for row in rows[:4]] == ["word by word", "plain", "captured", "captured"]
     assert len(rows) == 11
     assert all(row["correct"] == "True" and row["times_faster"] and row["time_to_unary"] for row in rows)
-    assert "over 3 steps" in result.err
+    assert {row["model"] for row in table(tmp_path / "table-curves.csv")} == {"hoca-u", "hoca-ubt"}
     epochs = table(tmp_path / "table-epoch.csv")
     assert [row["epoch"] for row in epochs] == ["1", "2"] * 2
     assert {row["dataset_videos"] for row in epochs} == {"10"}
+
+
+def test_one_timing_has_no_spread(hoca: Command, tmp_path: Path) -> None:
+    options = ["videos=2", "models=[hoca-u]", "calls=1"]
+    result = hoca("bench", "train", *SMALL, *options, "--device", "cpu", "--out", tmp_path / "table.csv")
+    assert result.code == 2
+    assert "calls=1 must be at least 2" in result.err
 
 
 def test_a_path_that_computes_something_else_gets_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Every kernel, compiled for an H200 from the calls that users make: launches are replaced by compilation.
+"""The kernels of scores and LSTMs, compiled for an H200 from the calls that users make: a launch only compiles.
 
 python compile_all.py — needs no GPU; tensors lie on the CPU and are never read.
 """

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from hoca.devices import capturing
+from hoca.errors import UserError
 from hoca.files import replacing
 
 Row = dict[str, Any]
@@ -70,6 +71,8 @@ def measure(
     least 3 times. Each time is the mean of so many calls `together`, between which the host does not wait: so the
     host's own work counts only as far as the device waits for it.
     """
+    if calls < 2:
+        raise UserError(f"calls={calls} must be at least 2: the spread is taken from them")
     for _ in range(warmup):
         call()
     _synchronize(device)

@@ -47,8 +47,6 @@ class Options:
     calls: int = 10
 
     def __post_init__(self) -> None:
-        if self.calls < 2:
-            raise UserError(f"calls={self.calls} must be at least 2: the spread is taken from them")
         for name, known in (("kinds", KINDS), ("precisions", tuple(PRECISIONS))):
             for value in getattr(self, name):
                 if value not in known:

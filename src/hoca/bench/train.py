@@ -1,6 +1,6 @@
 """A training step on every path, and an epoch of MSR-VTT's shape.
 
-    hoca bench train                                    # the paper's size: on a GPU about three minutes
+    hoca bench train                                    # the paper's size: on a GPU a few minutes
     hoca bench train models='[l-hoca-ubt]' epoch=false
     hoca bench train lengths=MSRVTT                     # the folder of the official captions, for the epoch
 
@@ -77,9 +77,8 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
             rows += _rows_of_model(options, name, paths + joined if name in options.joined else paths, device)
             _compare_with_unary(rows, options.models)
             write_rows(out, rows, KEYS)
-        if options.compare:
-            name = options.models[-1 if len(options.models) < 2 else 1]
-            _compare_curves(options, name, paths, device, out.with_name(f"{out.stem}-curves{out.suffix}"))
+            if options.compare:
+                _compare_curves(options, name, paths, device, out.with_name(f"{out.stem}-curves{out.suffix}"))
     if options.epoch:
         lengths = caption_lengths(options.lengths)
         if lengths is None:
