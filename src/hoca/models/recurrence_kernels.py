@@ -310,8 +310,8 @@ def _layout(
     stages = 3 if not few else 4 if features.itemsize == 2 else 6
     loaded = 256 * (2 * units + 2 * tile if backward else 4 * units + tile)  # bytes that a stage holds
     if features.is_cuda:
-        device: Any = torch.cuda.get_device_properties(features.device)
-        stages = min(stages, device.shared_memory_per_block_optin // loaded)
+        device = torch.cuda.get_device_properties(features.device)
+        stages = max(1, min(stages, getattr(device, "shared_memory_per_block_optin", 1 << 16) // loaded))
     grid = triton.cdiv(hidden, units), triton.cdiv(rows, tile), directions
     sizes = {"ROWS": tile, "UNITS": units, "K": 256 // features.itemsize}
     return grid, {**sizes, "num_warps": 4 if few or backward else 8, "num_stages": stages}
