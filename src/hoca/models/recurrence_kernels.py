@@ -13,7 +13,9 @@ D directions, B rows, T steps, H hidden units; gates in the order i, f, g, o.
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 import torch
@@ -318,10 +320,21 @@ def _layout(
 
 
 def _chains(features: Tensor) -> bool:
-    """Whether a kernel can be started before the one that it waits for has ended: from Hopper on."""
+    """Whether a step can start before the last one has ended: from Hopper on, and in graphs since CUDA 12.3."""
     if _wait_for_last is None or not features.is_cuda or torch.version.cuda is None:
         return False
-    return torch.cuda.get_device_capability(features.device) >= (9, 0)
+    return torch.cuda.get_device_capability(features.device) >= (9, 0) and _driver() >= 12030
+
+
+@cache
+def _driver() -> int:
+    """The CUDA that the driver knows, 12030 for 12.3; 0 where that cannot be said."""
+    found = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(found))
+    except OSError:
+        return 0
+    return found.value
 
 
 def _launch(*, chained: bool, first: bool) -> dict[str, bool]:
