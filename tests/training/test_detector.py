@@ -11,6 +11,7 @@ from hoca.data import FolderDataset
 from hoca.errors import UserError
 from hoca.models.detector import Detector
 from hoca.training import Checkpoint, read_checkpoint, train, write_checkpoint
+from hoca.training.build import DETECTOR_EPOCHS
 from hoca.training.checkpoint import Checkpoints
 from hoca.training.detector import fit
 
@@ -82,6 +83,35 @@ def test_training_goes_on_from_it_and_new_words_have_no_evidence(detecting: Path
     assert model.vocabulary.words[-1] == "zebra"
     assert not model.detector.outer[-1].any()
     assert not model.detector.outer_bias[-1].any()
+
+
+def test_a_recipe_asks_for_one(tiny_data: Path, tmp_path: Path) -> None:
+    asked = {"detects": ["image"], "evidence": 0.5, "epochs": 1, "average": 0.9}
+    run = train(tiny(tiny_data, tmp_path / "run", **asked))
+    model = hoca.load(run)
+    assert isinstance(model.detector, Detector)
+    assert model.config.detects == ("image",)
+    assert model.search.evidence == 0.5
+    fitted = fit(model.config, model.vocabulary, [(FolderDataset(tiny_data), DETECTOR_EPOCHS)])
+    torch.testing.assert_close(model.detector.outer, fitted.outer)  # neither trained nor averaged
+    again = hoca.load(train(tiny(tiny_data, tmp_path / "run", **asked | {"epochs": 2}), resume=True))
+    assert isinstance(again.detector, Detector)
+    torch.testing.assert_close(again.detector.outer, fitted.outer, rtol=0, atol=0)
+
+
+def test_a_recipe_replaces_that_of_the_model_it_starts_from(detecting: Path, tmp_path: Path) -> None:
+    data = write_dataset(tmp_path / "data")
+    model = hoca.load(train(tiny(data, tmp_path / "run", start=str(detecting), epochs=1, detects=["image"])))
+    before = hoca.load(detecting).detector
+    assert isinstance(model.detector, Detector)
+    assert isinstance(before, Detector)
+    assert model.detector.inner.shape == before.inner.shape
+    assert not torch.equal(model.detector.inner, before.inner)
+
+
+def test_a_modality_to_detect_words_in_must_be_there(tiny_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="detects names 'smell', which is no modality"):
+        train(tiny(tiny_data, tmp_path / "run", detects=["smell"]))
 
 
 def test_evidence_without_a_detector_is_refused(tiny_data: Path, tmp_path: Path) -> None:

@@ -66,17 +66,23 @@ class Beginning:
     def model(self, recipe: Recipe, vocabulary: Vocabulary) -> Captioner:
         """The same model for `vocabulary`, which begins with its own words, with the recipe's dropout."""
         config = replace(self.config, dropout=recipe.dropout, encoder_dropout=recipe.encoder_dropout)
+        config = replace(config, detects=tuple(recipe.detects) or config.detects)
+
+        def taken_over(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            """All but the detector, where the recipe asks for one of its own."""
+            return {key: t for key, t in tensors.items() if not (recipe.detects and key.startswith("detector."))}
+
         model = Captioner(config, vocabulary)
-        state = model.state_dict()
-        if state.keys() != self.weights.keys():
+        weights, state = taken_over(self.weights), taken_over(model.state_dict())
+        if state.keys() != weights.keys():
             raise UserError(f"the weights of start={self.name} do not fit its own configuration: it was edited")
         with torch.no_grad():
-            for key, value in self.weights.items():
+            for key, value in weights.items():
                 rows = len(value) if key in WORD_TABLES else None
                 if state[key][:rows].shape != value.shape:
                     raise UserError(f"the weights of start={self.name} do not fit its own configuration: it was edited")
                 state[key][:rows] = value
-            known = self.weights[WORD_TABLES[0]]
+            known = weights[WORD_TABLES[0]]
             state[WORD_TABLES[0]][len(known) :] *= known.std()  # drawn with the spread of the words it knows
         return model
 

@@ -12,8 +12,11 @@ from hoca.errors import UserError
 from hoca.models import Captioner, create
 from hoca.progress import say
 from hoca.training.beginning import Beginning
+from hoca.training.detector import fit
 from hoca.training.distributed import Processes
 from hoca.training.recipe import Recipe
+
+DETECTOR_EPOCHS = 10  # more, and few videos are learned by heart
 
 
 def build_dataset(recipe: Recipe, here: Processes) -> FolderDataset:
@@ -50,9 +53,9 @@ def build_model(
     recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary, beginning: Beginning | None = None
 ) -> Captioner:
     """The recipe's model for the dataset's features, with word and category vectors in place; or that of `start`."""
-    if recipe.evidence and not (beginning and beginning.config.detects):
+    if recipe.evidence and not (recipe.detects or (beginning and beginning.config.detects)):
         raise UserError(
-            f"evidence={recipe.evidence} in the recipe: the model detects no words: leave it out, or start=default"
+            f"evidence={recipe.evidence} in the recipe: the model detects no words: add detects=, or leave it out"
         )
     if beginning is not None:
         beginning.check(dataset)
@@ -78,6 +81,12 @@ def build_model(
     if categories is not None:
         model.start.vectors.copy_(categories)
     return model
+
+
+def fit_detector(recipe: Recipe, dataset: FolderDataset, model: Captioner) -> None:
+    """Let the recipe's model detect words, if it is to."""
+    if recipe.detects:
+        model.detector = fit(model.config, model.vocabulary, [(dataset, DETECTOR_EPOCHS)], recipe.seed)
 
 
 def _vector_file(name: str) -> Path:

@@ -67,7 +67,7 @@ class _Examples:
         rows = []
         for video in videos:
             features, lengths = dataset.padded([video.id])
-            rows.append(torch.cat([means(features[m], lengths[m])[0] for m in config.detects]))
+            rows.append(torch.cat([means(features[m], lengths[m])[0] for m in config.detects]).cpu())
         self.features = torch.stack(rows)
         self.words = [_shares(vocabulary, video.captions) for video in videos]
 

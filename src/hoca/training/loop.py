@@ -25,7 +25,7 @@ from hoca.metrics import Evaluator
 from hoca.progress import say
 from hoca.training.ahead import Late, beside
 from hoca.training.beginning import Beginning
-from hoca.training.build import build_dataset, build_model, build_optimizer, build_vocabulary
+from hoca.training.build import build_dataset, build_model, build_optimizer, build_vocabulary, fit_detector
 from hoca.training.checkpoint import Checkpoint, Checkpoints, write_checkpoint
 from hoca.training.distributed import Processes, processes
 from hoca.training.evaluation import Search, caption_split
@@ -79,7 +79,10 @@ class Trainer:
         if recipe.objective == "reward":
             reward = RewardObjective(recipe, self.dataset.videos("train"), self.vocabulary)
         torch.manual_seed(recipe.seed)
-        model = build_model(recipe, self.dataset, self.vocabulary, self.beginning).to(here.device)
+        model = build_model(recipe, self.dataset, self.vocabulary, self.beginning)
+        if not self.checkpoints.newest():  # which has one
+            fit_detector(recipe, self.dataset, model)
+        model.to(here.device)
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average)) if recipe.average else None
         self.state = State(model, build_optimizer(recipe, model), average, here)
         torch.manual_seed(recipe.seed + 1 + here.rank)  # dropout differs between processes

@@ -63,6 +63,9 @@ class Recipe:
         False, "words are scored by products with their vectors: a bottleneck as wide as `embedding`"
     )
     max_steps: int = _key(80, "longest input of a modality")
+    detects: list[str] = _key(
+        [], "modalities whose mean tells of the captions' words, learned first; empty = as `start`"
+    )
 
     batch: int = _key(25, "videos in a global batch")
     captions: int = _key(1, "captions of each video in a batch; 0 = all of them")
@@ -99,9 +102,7 @@ class Recipe:
     length_penalty: float = _key(0.0, "power of the length that log-probabilities are divided by")
     max_length: int = _key(30, "words in a generated caption, at most")
     no_repeat: int = _key(0, "no sequence of so many words twice; 0 = off")
-    evidence: float = _key(
-        0.0, "weight of detected words in the choice among the beam's sentences, of a model that has them"
-    )
+    evidence: float = _key(0.0, "weight of detected words in the choice among the beam's sentences; needs `detects`")
 
     def __post_init__(self) -> None:
         for key, least in _LEAST.items():
@@ -114,7 +115,7 @@ class Recipe:
     def model_options(self) -> dict[str, Any]:
         """The keys that `hoca.models.create` takes."""
         options = {key: getattr(self, key) for key in _MODEL_KEYS}
-        return options | {key: getattr(self, key) for key in ("orders", "groups") if getattr(self, key)}
+        return options | {key: getattr(self, key) for key in ("orders", "groups", "detects") if getattr(self, key)}
 
     def write(self, path: Path) -> None:
         """As YAML with a comment per key."""
