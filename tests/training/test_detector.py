@@ -109,9 +109,18 @@ def test_a_recipe_replaces_that_of_the_model_it_starts_from(detecting: Path, tmp
     assert not torch.equal(model.detector.inner, before.inner)
 
 
-def test_a_modality_to_detect_words_in_must_be_there(tiny_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="detects names 'smell', which is no modality"):
-        train(tiny(tiny_data, tmp_path / "run", detects=["smell"]))
+@pytest.mark.parametrize(
+    ("detects", "said"),
+    [
+        (["smell"], "detects names 'smell', of which .* has no features"),
+        (["image"] * 2, "detects names a modality twice"),
+    ],
+)
+def test_a_modality_to_detect_words_in_must_be_there_once(
+    tiny_data: Path, tmp_path: Path, detects: list[str], said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        train(tiny(tiny_data, tmp_path / "run", detects=detects))
 
 
 def test_evidence_without_a_detector_is_refused(tiny_data: Path, tmp_path: Path) -> None:

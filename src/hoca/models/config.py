@@ -57,6 +57,8 @@ class Config:
             raise UserError(
                 f"detects names {unknown.pop()!r}, which is no modality: known: {', '.join(self.modalities)}"
             )
+        if len(set(self.detects)) < len(self.detects):
+            raise UserError(f"detects names a modality twice: {', '.join(self.detects)}")
         for key in ("dropout", "encoder_dropout"):
             if not 0 <= getattr(self, key) < 1:
                 raise UserError(f"{key}={getattr(self, key)} must be at least 0 and below 1")

@@ -57,6 +57,12 @@ def build_model(
         raise UserError(
             f"evidence={recipe.evidence} in the recipe: the model detects no words: add detects=, or leave it out"
         )
+    for modality in recipe.detects:
+        if modality not in dataset.modalities:
+            raise UserError(
+                f"detects names {modality!r}, of which {recipe.data} has no features: known: "
+                f"{', '.join(dataset.modalities)}"
+            )
     if beginning is not None:
         beginning.check(dataset)
         if recipe.vectors or recipe.category_vectors:
