@@ -199,9 +199,9 @@ def goals_table() -> str:
         )
 
     for row in scores:
-        if row["attention"] in ("unary", "low_rank") and row["precision"] == "bf16":
-            what = f"{row['attention'].replace('_', '-')} scores, {row['modalities']} × 80 steps, {row['words']} words"
-            goal(f"{what}, forward: share of the limit", 0.5, row, "share_of_limit", least=True)
+        kind = row["attention"].replace("_", "-")
+        what = f"{kind} scores, {row['modalities']} × 80 steps, {row['words']} words, {row['precision']}"
+        goal(f"{what}, forward: share of the limit", 0.5, row, "share_of_limit", least=True)
     for precision, bound in {"float32": 12, "bf16": 6}.items():
         goal(f"`l-hoca-ubt` step, {precision}", bound, step["l-hoca-ubt", "captured", precision], "ms", unit=" ms")
     for model, time, memory in (("l-hoca-ubt", 1.25, 1.15), ("hoca-ubt", 1.5, 1.25)):
