@@ -31,7 +31,7 @@ def gradients(outputs: tuple[Tensor, ...], upstream: list[Tensor], inputs: list[
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize(("rows", "width", "hidden"), [(5, 3, 6), (37, 5, 19), (130, 2, 33)])
+@pytest.mark.parametrize(("rows", "width", "hidden"), [(5, 3, 6), (37, 5, 19), (130, 2, 33), (25, 16, 128)])
 def test_values_and_gradients_are_those_of_torch(bidirectional: bool, rows: int, width: int, hidden: int) -> None:
     lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=bidirectional).to(DEVICE)
     directions = 1 + bidirectional

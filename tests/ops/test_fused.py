@@ -89,6 +89,13 @@ def test_exact_attention_of_more_steps_than_one_tile_has(make_group: Callable[..
     assert_near_reference(make_group((70, 66, 3), batch=1, words=1, size=3, rank=1, lengths=lengths), "exact")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_exact_attention_of_whole_tiles(make_group: Callable[..., Any], dtype: torch.dtype) -> None:
+    """As models have them: what the compiler makes of aligned sizes is other code than that of odd ones."""
+    group = make_group((80, 80, 80), batch=2, words=1, size=64, rank=1).to(dtype).to(torch.float64)
+    assert_near_reference(group, "exact", dtype)
+
+
 @settings(deadline=None, max_examples=6)
 @given(data=st.data(), kind=st.sampled_from(KINDS))
 def test_any_sizes(make_group: Callable[..., Any], data: st.DataObject, kind: str) -> None:
