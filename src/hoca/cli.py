@@ -271,7 +271,6 @@ def train(
     run = run_training(with_features(asked), resume=resume)
     if asked.videos is not None and (scores := evaluate_own(run)) is not None:
         _print_scores(scores.corpus, as_json=False)
-    say(f"the run is in {run}: hoca evaluate {run}")
 
 
 @app.command()

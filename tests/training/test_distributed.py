@@ -10,7 +10,7 @@ import torch
 
 from hoca.devices import choose_device
 from hoca.errors import UserError
-from hoca.training import Checkpoints, read_checkpoint, train
+from hoca.training import Checkpoints, read_checkpoint, train, with_features
 
 from .tiny import column, finish, rows, start, tiny
 
@@ -29,6 +29,7 @@ def test_two_processes_learn_what_one_learns_and_go_on_after_a_stop(tiny_data: P
         code, _, errors = finish(start("train", tmp_path / "recipe.yaml", *more, module=LAUNCHER))
         assert code == 0, errors
     assert "going on after epoch 1, step 17" in errors
+    assert errors.count("the run is in") == 1
     assert len(rows(tmp_path / "together")) == 2
     for name, tolerance in (("step", 0.0), ("loss", 1e-6), ("CIDEr", 1e-3)):
         expected = pytest.approx(column(tmp_path / "alone", name), rel=tolerance)
@@ -54,6 +55,13 @@ def test_a_run_of_two_processes_goes_on_in_one(tiny_data: Path, tmp_path: Path) 
     checkpoints.write(checkpoint.facts["progress"]["step"], checkpoint)
     train(recipe, resume=True)
     assert float(rows(tmp_path / "run")[0]["loss"]) == pytest.approx(float(expected[0]["loss"]), rel=1e-12)
+
+
+def test_one_process_makes_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="videos is given to several processes"):
+        with_features(tiny(tmp_path / "captions.jsonl", tmp_path / "run", videos=str(tmp_path), start="default"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unknown_device_is_named() -> None:

@@ -76,10 +76,15 @@ class FlatGradients:
             parameter.grad = view
 
 
+def started() -> int:
+    """How many processes `torchrun` started, this one among them; without it, one."""
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
 @contextmanager
 def processes(device: str) -> Iterator[Processes]:
     """Join the processes that `torchrun` started (nccl on GPUs, gloo on CPUs), or be the only one."""
-    local, world = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    local, world = int(os.environ.get("LOCAL_RANK", 0)), started()
     place = choose_device(device)
     if place.type == "cuda":
         place = torch.device("cuda", place.index if place.index is not None else local)

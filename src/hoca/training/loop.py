@@ -44,6 +44,8 @@ def train(recipe: Recipe, *, resume: bool = False) -> Path:
         with processes(recipe.device) as here:
             Trainer(recipe, here, resume=resume).fit()
             here.wait()
+            if here.first:
+                say(f"the run is in {recipe.run}: hoca evaluate {recipe.run}")
     except torch.OutOfMemoryError as error:
         raise UserError(
             f"the GPU has no room for batch={recipe.batch} with captions={recipe.captions}: lower one of them"

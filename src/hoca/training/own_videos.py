@@ -9,6 +9,7 @@ from hoca.data import Corpus, read_corpus, write_corpus
 from hoca.errors import UserError
 from hoca.progress import say
 from hoca.training.beginning import Beginning
+from hoca.training.distributed import started
 from hoca.training.recipe import Recipe
 
 
@@ -22,6 +23,11 @@ def with_features(recipe: Recipe) -> Recipe:
 
     if recipe.videos is None:
         return recipe
+    if started() > 1:
+        raise UserError(
+            "videos is given to several processes, and features are made by one: run one first, with epochs=1 and "
+            "another run=, and then give several that run's data/ as data=, without videos="
+        )
     if recipe.start is None:
         raise UserError("videos is given without start: name the model to begin from, whose features are to be made")
     captions = Path(recipe.data)
