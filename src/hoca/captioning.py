@@ -16,6 +16,7 @@ from hoca.data.vocabulary import Vocabulary
 from hoca.devices import choose_device
 from hoca.errors import UserError
 from hoca.generation.step import inference
+from hoca.media.preview import PICTURES
 from hoca.models import Attention, Captioner, Config
 from hoca.options import make
 from hoca.training.checkpoint import locate, read_checkpoint
@@ -24,7 +25,7 @@ from hoca.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from hoca.features import Extracted, Extractor
-    from hoca.media import Limits
+    from hoca.media import Limits, Preview
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Caption:
     alternatives: tuple[tuple[str, float], ...]  # the other sentences of the beam with their log-probabilities
     absent: dict[str, str]  # modality → why it is missing
     seconds: dict[str, float]  # what took how long
+    preview: Preview | None = None  # of the clip, where it was asked for
 
     def to_json(self) -> dict[str, Any]:
         """What `hoca caption --json` and the API tell of it."""
@@ -55,19 +57,42 @@ class VideoCaptioner(Captioner):
         super().__init__(config, vocabulary)
         self.specification = specification
         self.search = search
-        self.limits: Limits | None = None  # of what one file may cost; None = the usual ones
+        self._limits: Limits | None = None
 
-    def caption(self, video: Path | str, search: Search | None = None) -> Caption:
-        """The sentence that this model finds for a video file."""
+    def caption(
+        self, video: Path | str, search: Search | None = None, *, pictures: int = 0, limits: Limits | None = None
+    ) -> Caption:
+        """The sentence that this model finds for a video file.
+
+        pictures: how many a preview of the clip has, which a report shows; 0 = no preview. limits: what this file may
+        cost; None = the captioner's own.
+        """
         begun = time.perf_counter()
         extractor = self.extractor
         loaded = time.perf_counter()
-        extracted = extractor.extract(video)
+        extracted = extractor.extract(video, pictures=pictures, limits=limits)
         seen = time.perf_counter()
         if not extracted.features:
             raise UserError(f"{video}: nothing to caption ({'; '.join(extracted.absent.values())})")
         caption = self.describe(extracted, search)
         return replace(caption, seconds={"backbones": loaded - begun, "features": seen - loaded, **caption.seconds})
+
+    @property
+    def limits(self) -> Limits | None:
+        """What one file may cost; None = the usual."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits | None) -> None:
+        self._limits = limits
+        if "extractor" in self.__dict__:
+            self.extractor.limits = limits
+            self.close()  # the next file starts a process that keeps to them
+
+    @property
+    def pictures(self) -> int:
+        """How many pictures a preview needs to show what this model's words looked at."""
+        return int(self.specification.get("image", {}).get("steps", PICTURES))
 
     @cached_property
     def extractor(self) -> Extractor:
@@ -108,6 +133,7 @@ class VideoCaptioner(Captioner):
             alternatives=tuple(zip(texts[1:], logprobs[1:], strict=False)),
             absent=extracted.absent,
             seconds={"words": time.perf_counter() - begun},
+            preview=extracted.preview,
         )
 
 

@@ -105,7 +105,7 @@ def caption(
         try:
             if isinstance(file, UserError):
                 raise file
-            found = captioner.caption(file, search)
+            found = captioner.caption(file, search, pictures=captioner.pictures if report is not None else 0)
             if report is not None:
                 from hoca.explain import collect, model_name, write_report
 

@@ -7,8 +7,8 @@ import io
 import torch
 
 from hoca.explain import Explanation, Group, Modality, Reading
-from hoca.explain.film import Film, Thumbnail
-from hoca.explain.moments import Clock
+from hoca.media import Clock, Preview
+from hoca.media.preview import Thumbnail
 
 SENTENCE = "a purple triangle is shaking while a loud whistle is heard somewhere in the background"
 WORDS = tuple(SENTENCE.split())
@@ -30,7 +30,7 @@ def reading(words: tuple[str, ...] = WORDS, steps: dict[str, int] = STEPS, secon
     return Reading("a-model", "attention", " ".join(words), words, -1.5, (("a dog", -2.5),), tuple(modalities), {})
 
 
-def film(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> Film:
+def preview(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> Preview:
     from PIL import Image
 
     coded = []
@@ -39,8 +39,8 @@ def film(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> Fil
         Image.new("RGB", (64, 48), (12 * number % 256, 80, 160)).save(buffer, "JPEG")
         coded.append(Thumbnail((number + 0.5) * seconds / pictures, buffer.getvalue(), (64, 48)))
     clock = Clock(pictures, seconds, tuple(range(pictures)), tuple(i * seconds / pictures for i in range(pictures)))
-    return Film(clock, tuple(coded), (0.5,) * 480 if sound else ())
+    return Preview(clock, tuple(coded), (0.5,) * 480 if sound else ())
 
 
 def explanation(*readings: Reading, video: str = "clip.mp4") -> Explanation:
-    return Explanation(video, film(), readings or (reading(),))
+    return Explanation(video, preview(), readings or (reading(),))

@@ -12,8 +12,9 @@ import pytest
 import hoca
 from hoca.errors import UserError
 from hoca.explain import collect, explain, model_name
-from hoca.explain.film import BYTES, envelope, film, thumbnails
-from hoca.media import Limits
+from hoca.media import Limits, Request, preview, write
+from hoca.media.decode import decode
+from hoca.media.preview import BYTES, decode_with_preview, envelope, thumbnails
 
 from .trained import clips
 
@@ -60,6 +61,41 @@ def test_the_pictures_of_a_report_are_decoded_within_the_models_limits(data: Pat
         collect(clip, [("bound", model, caption)])
 
 
+def test_limits_that_are_given_to_explain_leave_the_model_as_it_was(data: Path, run: Path) -> None:
+    clip, model = clips(data, silent=False)[0], hoca.load(run)
+    with pytest.raises(UserError, match="100"):
+        explain(clip, model, limits=Limits(bytes=100))
+    assert model.limits is None
+    assert model.caption(clip).text
+
+
+@pytest.mark.parametrize("command", ["explain {} --out {}", "caption {} --report {}"])
+def test_a_file_is_decoded_in_worker_processes_alone(data: Path, run: Path, tmp_path: Path, command: str) -> None:
+    """Libraries stay mapped once they are loaded: those of the main process tell whether it ever opened the file."""
+    arguments = command.format(clips(data, silent=False)[0], tmp_path / "report.html").split()
+    code = (
+        "import sys\nfrom hoca.cli import _run\n"
+        f"sys.argv = ['hoca', *{arguments!r}, '--model', {str(run)!r}]\n"
+        "assert _run() == 0\n"
+        "assert 'libavcodec' not in open('/proc/self/maps').read()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_a_long_files_sound_is_shown_whole(tmp_path: Path) -> None:
+    """Features may take the beginning of the sound alone; its outline does not."""
+    waveform = np.zeros(16000 * 3, np.float32)
+    waveform[-16000:] = 0.5
+    clip = tmp_path / "clip.mp4"
+    write(clip, np.zeros((12, 32, 32, 3), np.uint8), 4.0, waveform, 16000)
+    decoded, shown = decode_with_preview(Request(clip, rate=16000, sound_seconds=1.0), decode, 3)
+    assert decoded.waveform is not None
+    assert len(decoded.waveform) <= 16000
+    assert shown.clock.duration == pytest.approx(3, abs=0.1)
+    assert max(shown.envelope[: len(shown.envelope) // 2]) < 0.1 < shown.envelope[-20]
+
+
 def test_a_silent_clip_has_no_outline_of_sound(data: Path, run: Path) -> None:
     explained = explain(clips(data, silent=True)[0], run)
     assert list(explained.readings[0].absent) == ["audio"]
@@ -67,7 +103,7 @@ def test_a_silent_clip_has_no_outline_of_sound(data: Path, run: Path) -> None:
 
 
 def test_pictures_come_with_the_times_at_which_they_are_shown(data: Path) -> None:
-    shown = film(clips(data, silent=False)[0], 20)
+    shown = preview(clips(data, silent=False)[0], decode)
     assert shown.clock.frames == 8
     times = [each.time for each in shown.thumbnails]
     assert times == pytest.approx([i / 8 for i in range(8)], abs=1e-3)  # eight frames: none is shown twice
@@ -103,5 +139,5 @@ def test_what_a_model_is_called(path: str, name: str | None) -> None:
 
 
 def test_decoding_pictures_for_a_report_needs_no_torch() -> None:
-    code = "import sys; sys.modules['torch'] = None; import hoca.explain.film"
+    code = "import sys; sys.modules['torch'] = None; import hoca.media.preview"
     subprocess.run([sys.executable, "-c", code], check=True)

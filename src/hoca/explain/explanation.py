@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hoca import media
-from hoca.explain.film import PICTURES, Decode, Film, film
-from hoca.explain.moments import Clock, Spans, spans
+from hoca.explain.moments import Spans, spans
+from hoca.media import Clock, Preview
 
 if TYPE_CHECKING:  # a process that only decodes pictures imports this package, and should not load torch for it
     from torch import Tensor
@@ -60,7 +59,7 @@ class Reading:
 @dataclass(frozen=True)
 class Explanation:
     video: str  # the file's name without its folder
-    film: Film
+    preview: Preview
     readings: tuple[Reading, ...]  # one per model
 
 
@@ -78,13 +77,14 @@ def explain(
     """
     from hoca.captioning import VideoCaptioner, load
 
-    captions = []
-    for each in (model, *compare):
-        captioner = each if isinstance(each, VideoCaptioner) else load(each)
-        captioner.limits = limits or captioner.limits
+    captioners = [each if isinstance(each, VideoCaptioner) else load(each) for each in (model, *compare)]
+    pictures = max(captioner.pictures for captioner in captioners)
+    captions: list[tuple[str, VideoCaptioner, Caption]] = []
+    for each, captioner in zip((model, *compare), captioners, strict=True):
         name = "model" if isinstance(each, VideoCaptioner) else model_name(each)
         search = replace(captioner.search, beam=beam) if beam else captioner.search
-        captions.append((name, captioner, captioner.caption(video, search)))
+        found = captioner.caption(video, search, pictures=0 if captions else pictures, limits=limits)
+        captions.append((name, captioner, found))
     return collect(video, captions)
 
 
@@ -96,13 +96,13 @@ def model_name(model: Path | str) -> str:
     return path.stem if path.is_file() else path.name
 
 
-def collect(
-    video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Caption]], decode: Decode | None = None
-) -> Explanation:
-    """The explanation of captions that were made already, each with its model and what to call that."""
-    steps = [c.attention.merged["image"].shape[1] for _, _, c in captions if "image" in c.attention.merged]
-    within = partial(media.decode, limits=captions[0][1].limits)
-    shown = film(video, max(steps, default=PICTURES), decode or within)
+def collect(video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Caption]]) -> Explanation:
+    """The explanation of captions that were made already, each with its model and what to call that.
+
+    The clip is shown as the first caption's preview has it; a caption without one costs another decoding.
+    """
+    model, caption = captions[0][1:]
+    shown = caption.preview or media.preview(video, model.extractor.decoders.decode, model.pictures)
     return Explanation(Path(video).name, shown, tuple(_reading(*each, shown.clock) for each in captions))
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
+from hoca.media.clock import Clock
 
 Spans = tuple[tuple[float, float], ...]  # seconds (start, end) of each step
 
@@ -18,21 +17,6 @@ SOUND_LAYERS = (  # (kernel, stride, padding) of SoundNet-8 up to conv7, pools i
     *((64, 2, 32), (8, 8, 0), (32, 2, 16), (8, 8, 0), (16, 2, 8), (8, 2, 4), (4, 2, 2), (4, 4, 0)),
     *((4, 2, 2), (4, 2, 2)),
 )
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The times of a clip's frames; between the frames that were looked at, time runs evenly."""
-
-    frames: int  # how many the clip has
-    duration: float  # seconds
-    numbers: tuple[int, ...]  # of some frames, ascending
-    times: tuple[float, ...]  # theirs, in seconds
-
-    def at(self, frame: float) -> float:
-        """When the frame of this number begins; `frames` itself is the end."""
-        known = {0: 0.0, **dict(zip(self.numbers, self.times, strict=True)), self.frames: self.duration}
-        return float(np.interp(frame, list(known), list(known.values())))
 
 
 def spans(settings: Mapping[str, Any], steps: int, clock: Clock) -> Spans:

@@ -55,32 +55,32 @@ def _json(value: Any) -> str:
 
 
 def _facts(explanation: Explanation) -> str:
-    sound = "with sound" if explanation.film.envelope else "without sound"
-    return f"{explanation.film.clock.duration:.1f} s, {explanation.film.clock.frames} frames, {sound}"
+    sound = "with sound" if explanation.preview.envelope else "without sound"
+    return f"{explanation.preview.clock.duration:.1f} s, {explanation.preview.clock.frames} frames, {sound}"
 
 
 def _content(explanation: Explanation) -> dict[str, Any]:
-    clock = explanation.film.clock
+    clock = explanation.preview.clock
     stays = clock.duration / max(clock.frames, 1)  # seconds that a frame is on screen
     pictures = [
         {
             **{"time": each.time, "middle": round(each.time + stays / 2, 4)},
             "source": "data:image/jpeg;base64," + base64.b64encode(each.jpeg).decode(),
         }
-        for each in explanation.film.thumbnails
+        for each in explanation.preview.thumbnails
     ]
     return {
         "duration": clock.duration,
         "thumbnails": pictures,
         "ratio": _ratio(explanation),
-        "envelope": explanation.film.envelope,
+        "envelope": explanation.preview.envelope,
         "readings": [_reading(reading) for reading in explanation.readings],
     }
 
 
 def _ratio(explanation: Explanation) -> float:
     """Width of a picture by its height."""
-    width, height = explanation.film.thumbnails[0].size if explanation.film.thumbnails else (16, 9)
+    width, height = explanation.preview.thumbnails[0].size if explanation.preview.thumbnails else (16, 9)
     return round(width / height, 4)
 
 

@@ -23,6 +23,7 @@ class Extracted:
     features: dict[str, np.ndarray]  # modality -> float32 [T, width]
     absent: dict[str, str]  # modality -> why
     duration: float  # seconds
+    preview: media.Preview | None = None  # where it was asked for
 
 
 def extract(path: Path | str, specification: Mapping[str, Any]) -> Extracted:

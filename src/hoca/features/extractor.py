@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from hoca import media
 from hoca.errors import UserError
 from hoca.features.extract import Extracted, check
 from hoca.features.specification import weights_file
+from hoca.media.preview import decode_with_preview
 from hoca.media.request import Decoded, Request
 
 if TYPE_CHECKING:
@@ -89,9 +91,26 @@ class Extractor:
                 made[number].features[name] = np.ascontiguousarray(each, dtype=np.float32)
         return made
 
-    def extract(self, path: Path | str) -> Extracted:
-        """The features of one file, decoded in a process of its own, so that no file can harm this one."""
-        return self.features([self.decoders.decode(self.request(path))])[0]
+    def extract(self, path: Path | str, *, pictures: int = 0, limits: media.Limits | None = None) -> Extracted:
+        """The features of one file, decoded in a process of its own, so that no file can harm this one.
+
+        pictures: how many a preview of the file has; 0 = no preview is wanted. limits: in place of the extractor's own.
+        """
+        if limits is None or limits == self.limits:
+            decoded, shown = self.decode(path, pictures=pictures)
+        else:
+            with media.Decoders(workers=1, limits=limits) as decoders:
+                decoded, shown = self.decode(path, pictures=pictures, decoders=decoders)
+        return replace(self.features([decoded])[0], preview=shown)
+
+    def decode(
+        self, path: Path | str, *, pictures: int = 0, decoders: media.Decoders | None = None
+    ) -> tuple[Decoded, media.Preview | None]:
+        """What the networks need of a file, and a preview of it if that is to have pictures."""
+        decode = (decoders or self.decoders).decode
+        if pictures:
+            return decode_with_preview(self.request(path), decode, pictures)
+        return decode(self.request(path)), None
 
     @cached_property
     def decoders(self) -> media.Decoders:

@@ -12,9 +12,9 @@ from typing import Any
 
 import gradio as gr
 
+from hoca import media
 from hoca.errors import UserError
 from hoca.explain import Explanation, report
-from hoca.explain.film import film
 from hoca.web.service import WIDEST, Service
 from hoca.web.uploads import Uploads
 
@@ -71,7 +71,7 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
                 button = gr.Button("Caption", variant="primary", elem_id="caption")
                 picker = gr.Dataset(
                     components=[gr.HTML(visible=False)],
-                    samples=[[_thumbnail(path)] for path in examples],
+                    samples=[[_thumbnail(path, service)] for path in examples],
                     type="index",
                     layout="gallery",
                     label="Or try one of these",
@@ -124,9 +124,9 @@ def _framed(explanation: Explanation) -> str:
     return f'<iframe class="report" title="{title}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
 
 
-def _thumbnail(clip: Path) -> str:
+def _thumbnail(clip: Path, service: Service) -> str:
     """A picture from the middle of a clip, within the page itself: a file's address would name a folder."""
-    middle = film(clip, 3).thumbnails[1]
+    middle = media.preview(clip, service.decoders.decode, 3).thumbnails[1]
     picture = base64.b64encode(middle.jpeg).decode()
     return f'<img class="example" alt="{html.escape(clip.stem, quote=True)}" src="data:image/jpeg;base64,{picture}">'
 

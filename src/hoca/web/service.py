@@ -63,32 +63,35 @@ class Service:
             self._extractors[kind] = Extractor(captioner.specification, device=device)
         self._loaded[name] = captioner, self._extractors[kind]
 
-    def caption(self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None) -> Caption:
+    def caption(
+        self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None, *, pictures: int = 0
+    ) -> Caption:
         """Caption a file; `stage` is told what is being done. A message to the user names no folder of this machine."""
         if not 1 <= beam <= WIDEST:
             raise UserError(f"beam={beam}: choose 1 to {WIDEST}")
         try:
-            return self._caption(video, model, beam, stage)
+            return self._caption(video, model, beam, stage, pictures)
         except UserError as error:
             raise UserError(str(error).replace(str(video), video.name).replace(str(video.parent), "…")) from None
 
     def explain(self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None) -> Explanation:
         """Caption a file and say why."""
-        caption = self.caption(video, model, beam, stage)
+        captioner = self.model(model)[0]
+        caption = self.caption(video, model, beam, stage, pictures=captioner.pictures)
         stage("report")
-        return collect(video, [(model, self.model(model)[0], caption)], self.decoders.decode)
+        return collect(video, [(model, captioner, caption)])
 
-    def _caption(self, video: Path, model: str, beam: int, stage: Stage) -> Caption:
+    def _caption(self, video: Path, model: str, beam: int, stage: Stage, pictures: int) -> Caption:
         stage("decoding")
         captioner, extractor = self.model(model)
         begun = time.perf_counter()
-        decoded = self.decoders.decode(extractor.request(video))
+        decoded, shown = extractor.decode(video, pictures=pictures, decoders=self.decoders)
         seen = time.perf_counter() - begun
 
         def describe() -> Caption:
             stage("features")
             begun = time.perf_counter()
-            extracted = extractor.features([decoded])[0]
+            extracted = replace(extractor.features([decoded])[0], preview=shown)
             if not extracted.features:
                 raise UserError(f"{video.name}: nothing to caption ({'; '.join(extracted.absent.values())})")
             made = time.perf_counter()
