@@ -19,6 +19,7 @@ from hoca.features import FeatureStore
 from hoca.training import Checkpoints, read_checkpoint, train
 
 from .conftest import Command
+from .features.engines.clips import broken_links
 from .training.tiny import ENVIRONMENT, rows, tiny, tiny_file, write_dataset
 
 CLIPS = binding.Options(train=6, validation=2, test=3, captions=2, seconds=1.0, fps=8, picture=32, silent=0.5)
@@ -72,6 +73,20 @@ class TestCaption:
             c.startswith("hoca: ") and name in c for c, name in zip(complaints, ("nosuch.mp4", "text.mp4"), strict=True)
         )
         assert hoca("caption", text, "--model", run).code == 2
+
+    @pytest.mark.parametrize("given", ["", "*.mp4", "gone.mp4 round.mp4 circle.mp4 whole.mp4"])
+    def test_a_link_to_nothing_costs_itself(
+        self, hoca: Command, data: Path, run: Path, tmp_path: Path, given: str
+    ) -> None:
+        links = broken_links(tmp_path)
+        (tmp_path / "whole.mp4").symlink_to(clip(data))
+        result = hoca("caption", *(tmp_path / name for name in given.split() or [""]), "--model", run)
+        assert result.code == 1
+        assert result.out.startswith(f"{tmp_path / 'whole.mp4'}: ")
+        complaints = sorted(result.err.splitlines())
+        assert len(complaints) == 3
+        for link, complaint in zip(sorted(links), complaints, strict=True):
+            assert complaint.startswith(f"hoca: {link} is a link whose target is not there")
 
     def test_a_video_without_sound_says_so(self, hoca: Command, run: Path, data: Path, tmp_path: Path) -> None:
         from hoca import media

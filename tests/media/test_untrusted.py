@@ -110,7 +110,7 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
     assert "not a regular file" in complaint(tmp_path / "pipe.mp4")
     assert "not a regular file" in complaint(Path("/dev/zero"))
     (tmp_path / "loop").symlink_to("loop")
-    assert "cannot be opened" in complaint(tmp_path / "loop")
+    assert "links in a circle" in complaint(tmp_path / "loop")
     assert "cannot be opened" in complaint(tmp_path / "null\0byte.mp4")
     assert "cannot be opened" in complaint(tmp_path / ("long" * 100))
 

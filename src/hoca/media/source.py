@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -29,6 +30,13 @@ def reason(error: BaseException) -> str:
     """The decoder's complaint in one line."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(text).split())
+
+
+def unopened(path: Path, error: OSError | ValueError) -> str:
+    """Why a file cannot be opened: what follows its name in a sentence."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.ELOOP) and os.path.islink(path):
+        return "is a link whose target is not there" + (" (links in a circle)" if error.errno == errno.ELOOP else "")
+    return "is not there" if isinstance(error, FileNotFoundError) else f"cannot be opened ({reason(error)})"
 
 
 @contextmanager
@@ -64,8 +72,7 @@ def _descriptor(path: Path, limits: Limits) -> int:
         # Non-blocking, or opening a named pipe would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
-        why = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be opened ({reason(error)})"
-        raise UserError(f"{shown(path)} {why}: give the path of a video file") from None
+        raise UserError(f"{shown(path)} {unopened(path, error)}: give the path of a video file") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

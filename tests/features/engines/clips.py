@@ -21,3 +21,12 @@ def write_clip(path: Path, *, seed: int = 0, sound: bool = True, frames: int = 1
     path.parent.mkdir(parents=True, exist_ok=True)
     media.write(path, pictures, 10, tone.astype(np.float32) if sound else None, rate)
     return path
+
+
+def broken_links(folder: Path) -> list[Path]:
+    """One link to nothing, and two that lead to each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    links = [folder / f"{name}.mp4" for name in ("gone", "round", "circle")]
+    for link, target in zip(links, ("nowhere.mp4", "circle.mp4", "round.mp4"), strict=True):
+        link.symlink_to(folder / target)
+    return links

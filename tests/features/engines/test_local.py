@@ -19,7 +19,7 @@ from hoca.features.engines.local import Worker
 from hoca.media import Decoded
 
 from ...conftest import Command
-from .clips import LIGHT, write_clip
+from .clips import LIGHT, broken_links, write_clip
 
 MANY = 80
 
@@ -123,6 +123,21 @@ def test_a_name_that_no_file_can_have_costs_that_video_only(hoca: Command, folde
     assert result.code == 1
     assert "too long" in result.err
     assert FeatureStore(tmp_path / "store").ids() == ["clip1"]
+
+
+def test_a_link_to_nothing_fails_alone(hoca: Command, folder: Path, tmp_path: Path) -> None:
+    clips, store = tmp_path / "clips", tmp_path / "store"
+    links = broken_links(clips)
+    os.link(folder / "clip0.mp4", clips / "whole.mp4")
+    os.link(folder / "clip1.mp4", tmp_path / "gone.mp4")  # the name of a broken link, elsewhere
+    result = hoca("extract", links[0], clips, tmp_path / "*.mp4", "--out", store, *LIGHT, "--workers", 1)
+    assert result.code == 1
+    complaints = [line for line in result.err.splitlines() if line.startswith("hoca: ")]
+    assert len(complaints) == 3
+    for link in links:
+        assert any(f"{link} is a link whose target is not there" in line for line in complaints)
+    assert "3  failed" in result.err
+    assert FeatureStore(store).ids() == ["gone", "whole"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from hoca.errors import UserError
 from hoca.features.engines.summary import Outcome, Summary
 from hoca.features.engines.videos import Video, find, readable
 
+from .clips import broken_links
+
 
 def touch(*paths: Path) -> None:
     for path in paths:
@@ -37,6 +39,21 @@ def test_a_link_to_a_file_already_found_is_no_second_video(tmp_path: Path) -> No
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "clip.mp4").symlink_to(tmp_path / "a" / "clip.mp4")
     assert len(find([tmp_path])) == 1
+
+
+@pytest.mark.parametrize("given", ["", "*.mp4", "gone.mp4 round.mp4 circle.mp4 whole.mp4"])
+def test_a_link_to_nothing_is_found_once_and_takes_nothing_with_it(tmp_path: Path, given: str) -> None:
+    links = broken_links(tmp_path / "clips")
+    touch(tmp_path / "clips" / "whole.mp4")
+    found = find([tmp_path / "clips" / name for name in given.split() or [""]] * 2)
+    assert {video.path for video in found} == {*links, tmp_path / "clips" / "whole.mp4"}
+    assert len(found) == 4
+
+
+def test_a_link_to_nothing_takes_no_name_from_a_video(tmp_path: Path) -> None:
+    broken_links(tmp_path / "a")
+    touch(tmp_path / "b" / "gone.mp4")
+    assert tmp_path / "b" / "gone.mp4" in [video.path for video in find([tmp_path])]
 
 
 def test_two_files_of_one_name_are_both_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hoca.features.engines.settings import Settings
 from hoca.features.engines.summary import Outcome, Summary
 from hoca.features.engines.videos import Video, find, readable
 from hoca.features.store import FeatureStore
+from hoca.media.source import unopened
 from hoca.progress import bar, console, say
 
 __all__ = ["Outcome", "Settings", "Summary", "Video", "extract_all", "find"]
@@ -64,7 +65,7 @@ def _settled(video: Video, store: FeatureStore, specification: dict[str, Any]) -
     except UserError as error:
         return Outcome(video, "failed", readable(str(error)))
     except OSError as error:
-        return Outcome(video, "failed", f"{readable(video.path)}: {error.strerror}")
+        return Outcome(video, "failed", f"{readable(video.path)} {unopened(video.path, error)}")
     return None if header is None else Outcome(video, "skipped", "", header.absent, header.duration)
 
 

@@ -27,17 +27,19 @@ class Video:
 def find(given: Sequence[Path | str]) -> list[Video]:
     """Files as they are given, and of folders those that end like a video; in the order given, sorted within each.
 
-    The same file named twice counts once; two files that would share an id are an error.
+    The same file named twice counts once; two files that would share an id are an error. A link to nothing is among
+    them, so that whoever opens it says so; it is never stored, so it takes no id from another.
     """
-    videos: dict[str, Video] = {}
-    places: dict[str, str] = {}
+    videos: dict[str | Path, Video] = {}
+    places: dict[str | Path, str] = {}
     for path in files(given):
         id, place = path.stem, os.path.realpath(path)
-        if id not in videos:
-            videos[id], places[id] = Video(id, path), place
-        elif places[id] != place:
+        key = id if os.path.exists(path) else path.absolute()
+        if key not in videos:
+            videos[key], places[key] = Video(id, path), place
+        elif places[key] != place:
             raise UserError(
-                f"{readable(videos[id].path)} and {readable(path)} would both be video {readable(id)}: rename one of "
+                f"{readable(videos[key].path)} and {readable(path)} would both be video {readable(id)}: rename one of "
                 "them, or extract them into two stores"
             )
     return list(videos.values())
@@ -50,19 +52,15 @@ def readable(name: Path | str) -> str:
 
 
 def files(given: Iterable[Path | str]) -> Iterator[Path]:
-    """Every file that is meant, in the order given; one that is not there is an error."""
+    """Every file that is meant, in the order given; one that is not there is an error, a link to nothing is a file."""
     for one in given:
-        path = Path(one)
-        if path.is_dir():
-            yield from _inside(path)
-        elif path.exists():
-            yield path
-        elif found := sorted(glob.glob(str(one), recursive=True)):
-            yield from files(found)
-        else:
+        found = [one] if os.path.lexists(one) else sorted(glob.glob(str(one), recursive=True))
+        if not found:
             raise UserError(
-                f"{readable(path)} is not there: give video files, folders or patterns such as 'clips/*.mp4'"
+                f"{readable(one)} is not there: give video files, folders or patterns such as 'clips/*.mp4'"
             )
+        for path in map(Path, found):
+            yield from _inside(path) if os.path.isdir(path) else [path]
 
 
 def _inside(folder: Path) -> Iterator[Path]:
