@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,3 +71,22 @@ def hoca(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return Result(int(exit.value.code or 0), captured.out, captured.err)
 
     return run
+
+
+Device = Callable[[int], Path]
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Device:
+    """A memory device of its own, so that no fault can harm those of the machine."""
+
+    def make(minor: int) -> Path:
+        path = tmp_path / f"device-{minor}"
+        try:
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+            open(path, "wb").close()
+        except OSError:
+            pytest.skip("needs the right to make a device")
+        return path
+
+    return make

@@ -18,7 +18,7 @@ from hoca.data import binding
 from hoca.features import FeatureStore
 from hoca.training import Checkpoints, read_checkpoint, train
 
-from .conftest import Command
+from .conftest import Command, Device
 from .features.engines.clips import broken_links
 from .training.tiny import ENVIRONMENT, rows, tiny, tiny_file, write_dataset
 
@@ -112,6 +112,21 @@ class TestCaption:
 
 
 class TestExplain:
+    def test_a_device_that_is_full_ends_in_one_line_and_stays_a_device(
+        self, hoca: Command, data: Path, run: Path, device: Device
+    ) -> None:
+        full = device(7)
+        result = hoca("explain", clip(data), "--model", run, "--out", full)
+        assert (result.code, result.out) == (2, "")
+        assert result.complaint.startswith(f"hoca: no space left on the disk for {full}: ")
+        assert len(result.err.splitlines()) == 1
+        assert full.is_char_device()
+
+    def test_a_folder_is_no_file_to_write(self, hoca: Command, data: Path, run: Path, tmp_path: Path) -> None:
+        result = hoca("explain", clip(data), "--model", run, "--out", tmp_path)
+        assert result.code == 2
+        assert result.complaint.startswith(f"hoca: {tmp_path} is a folder: ")
+
     def test_draws_a_figure(self, hoca: Command, data: Path, run: Path, tmp_path: Path) -> None:
         result = hoca("explain", clip(data), "--model", run, "--figure", tmp_path / "figure.pdf")
         assert result.code == 0

@@ -4,34 +4,50 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from hoca.errors import UserError
 
 
 @contextmanager
 def replacing(path: Path, *, wait: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it to `path` once the block has written it without error.
+    """Yield a temporary path; once the block has written it without error, it becomes the file `path`.
 
     A reader, a crash or a full disk never sees half a file: the old content stays until the new one is on disk.
     Thousands of small files that are quickly made again need not `wait` for the disk; only a power cut can harm them.
+
+    Of a link the target is replaced. A device, a pipe, or what this process prints to is not replaced: it gets the
+    bytes.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    straight = _takes_bytes(path)
+    place = Path(os.path.realpath(path))
+    if straight:
+        handle, name = tempfile.mkstemp(prefix="hoca-", suffix=".tmp")
+    else:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".tmp")
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
+        if straight:
+            with open(temporary, "rb") as written, _opened(path) as out:
+                shutil.copyfileobj(written, out)
+            return
         if wait:
             with open(temporary, "rb") as written:
                 os.fsync(written.fileno())
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        temporary.replace(place)
     except Exception as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         if full or "os error 28" in str(error):  # safetensors reports the same in its own exception
@@ -41,3 +57,34 @@ def replacing(path: Path, *, wait: bool = True) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _takes_bytes(path: Path) -> bool:
+    """Whether something is at `path` that a file must not take the place of."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(found.st_mode):
+        raise UserError(f"{path} is a folder: give the name of a file to write")
+    return not stat.S_ISREG(found.st_mode) or _printed_to(found) is not None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """`path` to write to. Output that is redirected to a file is continued: opened anew, it would begin again."""
+    descriptor = _printed_to(os.stat(path))
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # what was printed before stays before
+    with open(path, "wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb") as out:
+        yield out
+
+
+def _printed_to(found: os.stat_result) -> int | None:
+    """The descriptor of standard output or standard error, if it is this file."""
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed
+            if os.path.samestat(found, os.fstat(descriptor)):
+                return descriptor
+    return None

@@ -135,7 +135,7 @@ def write_rows(out: Path, rows: Sequence[Mapping[str, Any]], keys: Sequence[str]
     written = [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
     new = {tuple(row[name] for name in same) for row in written}
     kept: list[dict[str, str]] = []
-    if out.exists():
+    if out.is_file():
         with out.open(newline="", encoding="utf-8") as file:
             kept = [row for row in csv.DictReader(file) if tuple(row.get(name, "") for name in same) not in new]
     with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
