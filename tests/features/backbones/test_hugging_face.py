@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +117,98 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(UserError, match="cannot be loaded"):
         Network.load(from_folder(f"hf:{tmp_path}"), None, torch.device("cpu"), "float32")
+
+
+WITH_CODE = {  # which file asks for the folder's Python, and for what
+    "model": ("config.json", {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}),
+    "part of a model": ("config.json", {"AutoModel": "evil.Model"}),
+    "image processor": ("preprocessor_config.json", {"AutoImageProcessor": "evil.Processor"}),
+    "processor": ("processor_config.json", {"AutoProcessor": "evil.Processor"}),
+    "feature extractor": ("preprocessor_config.json", {"AutoFeatureExtractor": "evil.Extractor"}),
+    "feature extractor of a processor": ("processor_config.json", {"AutoFeatureExtractor": "evil.Extractor"}),
+}
+
+
+def with_code(folder: Path, kind: str) -> str:
+    """A folder of a model whose Python leaves a mark; returns which network of hoca would load it."""
+    sound = "feature extractor" in kind
+    if sound:
+        config = transformers.ASTConfig(**SMALL, patch_size=8, max_length=64, num_mel_bins=32)
+        save(folder, transformers.ASTModel(config), transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=64))
+    else:
+        save(folder, transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE)), LOOK)
+    (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n")
+    name, auto_map = WITH_CODE[kind]
+    file = folder / name
+    content = json.loads(file.read_text()) if file.exists() else {}
+    content.pop("feature_extractor_type", None)
+    if kind == "model":
+        content["model_type"] = "evil"
+    if kind == "part of a model":  # its type is known, but not as a model by itself: only the folder's code could be it
+        part = {"model_type": "blip_vision_model", **SMALL, "auto_map": auto_map, "_name_or_path": str(folder)}
+        content = {"model_type": "llava", "vision_config": part, "text_config": {"model_type": "llama", **SMALL}}
+    elif kind == "feature extractor of a processor":
+        content["feature_extractor"] = {"auto_map": auto_map}
+    else:
+        content["auto_map"] = auto_map
+    file.write_text(json.dumps(content))
+    return "Hearing" if sound else "Seeing"
+
+
+@pytest.mark.parametrize("kind", WITH_CODE)
+def test_python_in_the_folder_never_runs_even_with_a_yes_on_standard_input(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "model"
+    network = with_code(folder, kind)
+    script = f"""
+import contextlib, json
+from pathlib import Path
+from hoca.errors import UserError
+from hoca.features.backbones import hugging_face, hugging_face_networks
+folder = Path({str(folder)!r})
+try:
+    hugging_face.from_folder(f"hf:{{folder}}").build()
+except UserError as error:
+    print(error)
+if {kind != "part of a model"}:  # what transformers is told must suffice by itself
+    preparation = json.loads((folder / "preprocessor_config.json").read_text())
+    with contextlib.suppress(UserError):
+        hugging_face_networks.{network}(folder, preparation)
+"""
+    environment = os.environ | {"HF_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], input="y\n" * 9, capture_output=True, text=True, env=environment, check=True
+    )
+    assert not (folder / "ran").exists()
+    asking = folder / WITH_CODE[kind][0]
+    assert done.stdout.splitlines() == [
+        f"{asking} asks for Python of its own (auto_map), which is never run: take that key out if transformers itself "
+        "has this model, else choose another"
+    ]
+
+
+@pytest.mark.parametrize("named_by", ["index", "configuration"])
+def test_pickled_weights_are_refused_whoever_names_them(tmp_path: Path, named_by: str) -> None:
+    model = transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE))
+    name = save(tmp_path, model, LOOK)
+    pickled = "adapter_model.bin"  # the one pickle that transformers takes from a configuration
+    torch.save(model.state_dict(), tmp_path / pickled)
+    if named_by == "index":
+        (tmp_path / "model.safetensors").unlink()
+        index = {"metadata": {}, "weight_map": dict.fromkeys(model.state_dict(), pickled)}
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    else:
+        config = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(config | {"transformers_weights": pickled}))
+    with pytest.raises(UserError, match=r"its weights are in 'adapter_model\.bin'.*save the model as safetensors"):
+        Network.load(from_folder(name), None, torch.device("cpu"), "float32")
+
+
+def test_weights_in_several_files_are_taken(tmp_path: Path) -> None:
+    model = transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE))
+    model.save_pretrained(tmp_path, max_shard_size="5KB")
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(LOOK))
+    assert not (tmp_path / "model.safetensors").exists()
+    assert made(f"hf:{tmp_path}", "image", clip()).shape == (20, 16)
 
 
 def test_other_weights_than_the_features_were_made_with_are_noticed(tmp_path: Path) -> None:

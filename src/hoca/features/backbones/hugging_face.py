@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from hoca.features.network import Network
 
 VIDEO_MODELS = ("videomae", "vivit", "timesformer")
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+SHARDS = "model*.safetensors"
+SAVE_AGAIN = "save the model as safetensors, no other file is opened"
+CONFIGURATIONS = ("config.json", "preprocessor_config.json", "processor_config.json")
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,8 @@ def from_folder(name: str) -> Backbone:
     folder = Path(name.removeprefix("hf:"))
     config = _read(folder / "config.json", f"{name}: bring a folder with a model of transformers")
     preparation = _read(folder / "preprocessor_config.json", f"{name}: save the model's processor beside it")
-    if not any((folder / file).is_file() for file in WEIGHTS):
-        raise UserError(f"{name}: no {WEIGHTS[0]} in {folder}: save the model as safetensors, no other file is opened")
+    _refuse_code(folder)
+    _refuse_pickles(folder, config)
     part = config.get("vision_config") or config.get("audio_config") or config
     facts: dict[str, Any] = {"name": name, "width": _width(part, folder), "weights": _digest(folder)}
     kind = str(config.get("model_type"))
@@ -104,6 +107,39 @@ def _read(file: Path, advice: str) -> dict[str, Any]:
     return content
 
 
+def _refuse_code(folder: Path) -> None:
+    """Python of the folder never runs: what asks for it is refused before transformers sees it.
+
+    The parts of a model may ask for it too, and transformers builds those without our `trust_remote_code=False`.
+    """
+    for file in (folder / name for name in CONFIGURATIONS):
+        if file.is_file() and _has_key(_read(file, "save it again"), "auto_map"):
+            raise UserError(
+                f"{file} asks for Python of its own (auto_map), which is never run: "
+                "take that key out if transformers itself has this model, else choose another"
+            )
+
+
+def _has_key(content: Any, key: str) -> bool:
+    if isinstance(content, dict):
+        return key in content or any(_has_key(each, key) for each in content.values())
+    return isinstance(content, list) and any(_has_key(each, key) for each in content)
+
+
+def _refuse_pickles(folder: Path, config: dict[str, Any]) -> None:
+    """Weights are in safetensors whose hash is taken: neither the configuration nor the index may name other files."""
+    named = [config["transformers_weights"]] if "transformers_weights" in config else []
+    if (folder / INDEX).is_file():
+        shards = _read(folder / INDEX, SAVE_AGAIN).get("weight_map")
+        named += shards.values() if isinstance(shards, dict) else [None]
+    elif not (folder / WEIGHTS).is_file():
+        raise UserError(f"hf:{folder}: no {WEIGHTS} in {folder}: {SAVE_AGAIN}")
+    known = [file.name for file in folder.glob(SHARDS)]
+    for name in named:
+        if name not in known:
+            raise UserError(f"hf:{folder}: its weights are in {name!r}, which is no {SHARDS} there: {SAVE_AGAIN}")
+
+
 def _width(config: dict[str, Any], folder: Path) -> int:
     for key in ("hidden_size", "d_model", "hidden_sizes"):
         if key in config:
@@ -115,5 +151,5 @@ def _width(config: dict[str, Any], folder: Path) -> int:
 
 def _digest(folder: Path) -> str:
     """One hash of all that decides the features."""
-    names = ["config.json", "preprocessor_config.json", *(file.name for file in folder.glob("model*.safetensors"))]
+    names = ["config.json", "preprocessor_config.json", *(file.name for file in folder.glob(SHARDS))]
     return hashlib.sha256("".join(sha256_of(folder / name) for name in sorted(names)).encode()).hexdigest()

@@ -62,7 +62,9 @@ class Hearing(nn.Module):
             model.get_encoder() if hasattr(model, "decoder") else model
         )  # of a speech recogniser, its ear
         try:
-            self.extractor = AutoFeatureExtractor.from_pretrained(folder, local_files_only=True)
+            self.extractor = AutoFeatureExtractor.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
         except (OSError, ValueError, ImportError) as error:
             raise UserError(
                 f"hf:{folder}: its feature extractor cannot be loaded ({error})".replace("\n", " ")
