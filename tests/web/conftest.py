@@ -31,6 +31,11 @@ class Server:
     folder: Path  # where temporary files go
     process: subprocess.Popen[str]
 
+    @property
+    def working_folder(self) -> Path:
+        """What the paths of uploads are relative to."""
+        return next(self.folder.glob("hoca-*"))
+
     def uploads(self) -> list[str]:
         """Names of the uploads that are still there."""
         return [path.name for path in self.folder.glob("hoca-*/uploads/*/*")]

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.resources import files
@@ -24,6 +25,8 @@ pytest.importorskip("gradio_client", reason="needs Gradio: pip install 'hoca[web
 
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
+
+NO_UPLOAD = "this is no upload, or it is gone by now: upload the video again"
 
 
 @pytest.fixture(scope="module")
@@ -99,17 +102,106 @@ def test_a_mistake_is_told_in_one_line(
     assert "clip.mp4" not in server.uploads()
 
 
-@pytest.mark.parametrize("path", ["http://127.0.0.1:9/clip.mp4", "file:///etc/passwd", "/etc/passwd", "../log"])
-def test_only_uploads_are_read(server: Server, path: str) -> None:
-    data = [{"path": path, "meta": {"_type": "gradio.FileData"}}, "bound", 2]
+def upload(server: Server, clip: Path) -> str:
+    """The path that the server gives to a file."""
+    httpx = pytest.importorskip("httpx")
+    answer = httpx.post(f"{server.address}/gradio_api/upload", files={"files": (clip.name, clip.read_bytes())})
+    return answer.json()[0]
+
+
+def ask(server: Server, path: str, **more: object) -> str:
+    """What the server says to a call for this path, whoever made it up."""
+    data = [{"path": path, "meta": {"_type": "gradio.FileData"}, **more}, "bound", 2]
     body = json.dumps({"data": data}).encode()
-    ask = urllib.request.Request(
+    call = urllib.request.Request(
         f"{server.address}/gradio_api/call/caption", body, {"content-type": "application/json"}
     )
-    event = json.load(urllib.request.urlopen(ask))["event_id"]
-    answer = urllib.request.urlopen(f"{server.address}/gradio_api/call/caption/{event}").read().decode()
+    event = json.load(urllib.request.urlopen(call))["event_id"]
+    return urllib.request.urlopen(f"{server.address}/gradio_api/call/caption/{event}").read().decode()
+
+
+def refused(server: Server, answer: str) -> bool:
+    return "event: error" in answer and NO_UPLOAD in answer and str(server.folder) not in answer
+
+
+@pytest.fixture
+def waiting(server: Server, data: Path, tmp_path: Path) -> Iterator[str]:
+    """The path of a visitor's upload; whatever others do meanwhile, its call is answered."""
+    clip = Path(shutil.copy(clips(data, silent=False)[0], tmp_path / "waiting.mp4"))
+    path = upload(server, clip)
+    yield path
+    assert "event: complete" in ask(server, path)
+    assert "waiting.mp4" not in server.uploads()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "uploads", "uploads/", "uploads/.", "uploads/x/..", "{folder}/uploads", "uploads/{hash}", "uploads/{hash}/",
+        "uploads/{hash}/../{hash}", "uploads/{hash}/none.mp4", "uploads/{hash}/waiting.mp4/x", "..", ".", "", "/",
+        "../log", "{folder}", "/etc/passwd", "examples", "file:///etc/passwd",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("more", [{}, {"is_stream": True}])
+def test_what_is_no_upload_is_refused_and_nothing_is_removed(
+    server: Server, waiting: str, path: str, more: dict[str, object]
+) -> None:
+    path = path.format(folder=server.working_folder, hash=waiting.split("/")[-2])
+    assert refused(server, ask(server, path, **more))
+
+
+def test_an_address_is_not_fetched(server: Server) -> None:
+    answer = ask(server, "http://127.0.0.1:9/clip.mp4")
     assert "event: error" in answer
-    assert str(server.folder) not in answer
+    assert "addresses are not fetched" in answer
+
+
+def test_a_link_is_neither_captioned_nor_followed(server: Server, data: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copy(clips(data, silent=False)[1], tmp_path / "mine.mp4"))
+    path = upload(server, Path(shutil.copy(mine, tmp_path / "linked.mp4")))
+    place = server.working_folder / path
+    place.unlink()
+    place.symlink_to(mine)
+    assert refused(server, ask(server, path))
+    assert mine.is_file()
+    assert place.is_symlink()
+    place.unlink()
+
+
+def test_a_file_that_no_call_is_owed_for_is_refused_and_stays(server: Server, data: Path) -> None:
+    place = server.working_folder / "uploads" / ("0" * 64) / "other.mp4"
+    place.parent.mkdir()
+    shutil.copy(clips(data, silent=False)[0], place)
+    for path in (place.relative_to(server.working_folder), place):
+        assert refused(server, ask(server, str(path)))
+        assert place.is_file()
+    shutil.rmtree(place.parent)
+
+
+def test_the_page_shows_uploads_only(server: Server, data: Path) -> None:
+    place = server.working_folder / "uploads" / ("0" * 64) / "other.mp4"
+    place.parent.mkdir()
+    shutil.copy(clips(data, silent=False)[0], place)
+    given = {"path": str(place), "meta": {"_type": "gradio.FileData"}}
+    body = json.dumps({"data": [given, "bound", 2], "fn_index": 0, "session_hash": "page"}).encode()
+    headers = {"content-type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(f"{server.address}/gradio_api/queue/join", body, headers))
+    answer = urllib.request.urlopen(f"{server.address}/gradio_api/queue/data?session_hash=page").read().decode()
+    assert NO_UPLOAD in answer
+    assert "iframe" not in answer
+    assert place.is_file()
+    shutil.rmtree(place.parent)
+
+
+def test_each_upload_pays_for_one_call(server: Server, data: Path, tmp_path: Path) -> None:
+    clip = Path(shutil.copy(clips(data, silent=False)[0], tmp_path / "twice.mp4"))
+    path = upload(server, clip)
+    assert upload(server, clip) == path
+    assert "event: complete" in ask(server, path)
+    assert "twice.mp4" in server.uploads()  # the other one waits
+    assert "event: complete" in ask(server, path)
+    assert "twice.mp4" not in server.uploads()
+    assert refused(server, ask(server, path))
 
 
 def test_an_upload_that_is_too_large_is_refused(server: Server, tmp_path: Path) -> None:

@@ -15,39 +15,78 @@ def uploads(tmp_path: Path) -> Uploads:
 
 
 def put(uploads: Uploads, name: str = "clip.mp4", content: str = "1") -> Path:
+    """A file that is uploaded."""
     path = uploads.folder / content / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(content)
+    uploads.arrived(str(path))
     return path
 
 
 def test_equal_files_stay_until_the_last_call_on_them(uploads: Uploads) -> None:
     for _ in range(2):
-        uploads.arrived(str(put(uploads)))
-    path = put(uploads)
+        path = put(uploads)
+    assert uploads.take(path)
+    assert uploads.take(path)
     uploads.done(path)
     assert path.is_file()
     uploads.done(path)
     assert list(uploads.folder.iterdir()) == []
 
 
+def test_equal_files_stay_while_one_waits_for_its_call(uploads: Uploads) -> None:
+    for _ in range(2):
+        path = put(uploads)
+    assert uploads.take(path)
+    uploads.done(path)
+    assert uploads.holds(path)
+
+
+def test_an_upload_pays_for_one_call(uploads: Uploads) -> None:
+    path = put(uploads)
+    assert uploads.take(path)
+    assert not uploads.take(path)
+    assert path.is_file()
+
+
 def test_one_name_of_a_content_does_not_take_the_other_with_it(uploads: Uploads) -> None:
     one, other = put(uploads, "one.mp4"), put(uploads, "other.mp4")
-    uploads.done(one)
+    uploads.discard(one)
     assert not one.exists()
     assert other.is_file()
 
 
 def test_what_is_old_is_swept_away(uploads: Uploads) -> None:
     upload = put(uploads)
-    uploads.arrived(str(upload))
     uploads.sweep()
     assert not upload.exists()
+    assert not uploads.holds(upload)
 
 
-def test_other_folders_are_out_of_reach(uploads: Uploads, tmp_path: Path) -> None:
-    other = tmp_path / "mine.mp4"
-    other.write_text("mine")
-    for path in (other, uploads.folder / ".." / "mine.mp4"):
-        uploads.done(path)
-    assert other.is_file()
+def test_sweeping_takes_a_link_and_leaves_what_it_points_to(uploads: Uploads, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.mp4"
+    mine.write_text("mine")
+    link = put(uploads)
+    link.unlink()
+    link.symlink_to(mine)
+    uploads.sweep()
+    assert not link.is_symlink()
+    assert mine.is_file()
+
+
+def test_only_a_regular_file_at_the_place_of_an_upload_is_one(uploads: Uploads, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.mp4"
+    mine.write_text("mine")
+    deep = uploads.folder / "1" / "folder" / "deep.mp4"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("deep")
+    (uploads.folder / "shallow.mp4").write_text("shallow")
+    (uploads.folder / "1" / "link.mp4").symlink_to(mine)
+    (uploads.folder / "2").symlink_to(uploads.folder / "1" / "folder")
+    before = sorted(tmp_path.rglob("*"))
+    names = [".", "..", "../mine.mp4", "1", "1/folder", "1/folder/deep.mp4", "shallow.mp4", "1/link.mp4", "2/deep.mp4"]
+    for name in (*names, "1/none.mp4", "1/\0.mp4", str(mine)):
+        uploads.arrived(str(uploads.folder / name))
+        uploads.discard(uploads.folder / name)
+        assert not uploads.take(uploads.folder / name)
+    assert sorted(tmp_path.rglob("*")) == before

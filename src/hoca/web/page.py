@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.exceptions import InvalidPathError
 
 from hoca import media
 from hoca.errors import UserError
@@ -20,35 +21,41 @@ from hoca.web.uploads import Uploads
 
 STAGES = {"decoding": 0.05, "features": 0.35, "words": 0.8, "report": 0.9}
 FAILED = "something went wrong on the server; its log says what"
+NO_UPLOAD = "this is no upload, or it is gone by now: upload the video again"
 
 
 def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Blocks:
     names = list(service.paths)
     width = min(service.model(names[0])[0].search.beam, WIDEST)
 
+    def explain(video: Path, model: str, beam: float, progress: gr.Progress) -> str:
+        try:
+            return _framed(service.explain(video, model, int(beam), _told(progress)))
+        except UserError as error:
+            problem = str(error)
+        except Exception:
+            traceback.print_exc()
+            problem = FAILED
+        uploads.discard(video)
+        return _message(problem)
+
     def show(video: str | None, model: str, beam: float, progress: gr.Progress = gr.Progress()) -> str:  # noqa: B008
         """For the page: the report, or why there is none; the upload stays, so that another beam can be tried."""
         if video is None:
             return _message("Choose a video first.")
-        if not Path(video).is_file():
-            return _message("This upload is gone by now: choose the video again.")
-        try:
-            return _framed(service.explain(Path(video), model, int(beam), _told(progress)))
-        except UserError as error:
-            uploads.done(Path(video))
-            return _message(str(error))
-        except Exception:
-            uploads.done(Path(video))
-            traceback.print_exc()
-            return _message(FAILED)
+        if not uploads.holds(Path(video)):
+            return _message(NO_UPLOAD)
+        return explain(Path(video), model, beam, progress)
 
     def try_example(number: int, model: str, beam: float, progress: gr.Progress = gr.Progress()) -> str:  # noqa: B008
-        return show(str(examples[number]), model, beam, progress)
+        return explain(examples[number], model, beam, progress)
 
     def caption(video: str | None, model: str, beam: float) -> dict[str, Any]:
         """For programs: the sentence as JSON; the upload is removed with the answer."""
         if video is None:
             raise gr.Error("no video was given", print_exception=False)
+        if not uploads.take(Path(video)):
+            raise gr.Error(NO_UPLOAD, print_exception=False)
         try:
             return {"video": Path(video).name} | service.caption(Path(video), model, int(beam)).to_json()
         except UserError as error:
@@ -97,7 +104,21 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
         gr.Button(visible=False).click(
             caption, [video, *asked], gr.JSON(visible=False), api_name="caption", concurrency_id="caption"
         )
+    _refuse_in_words(page)
     return page
+
+
+def _refuse_in_words(page: gr.Blocks) -> None:
+    """Gradio itself refuses paths outside the folder of uploads, in words that name the folder: say it in ours."""
+    preprocess = page.preprocess_data
+
+    async def checked(*arguments: Any, **named: Any) -> Any:
+        try:
+            return await preprocess(*arguments, **named)
+        except InvalidPathError:
+            raise gr.Error(NO_UPLOAD, print_exception=False) from None
+
+    page.preprocess_data = checked  # type: ignore[method-assign]
 
 
 def _take_files_only(video: gr.Video) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
+import os
+import stat
 import threading
 import time
 from collections import Counter
@@ -20,16 +21,23 @@ HEADERS = {
 
 
 class Uploads:
-    """The folder of uploads. Equal files share one path, so a path is removed with the last call that it was for."""
+    """The folder of uploads: regular files at FOLDER/HASH/NAME. Nothing else is captioned or removed.
+
+    There is no login, so an upload belongs to whoever knows its path. Gradio makes the hash from the content and a
+    secret of this installation: nobody learns the path but who uploads that content. Equal files share one path, so
+    uploads are counted as they arrive. Each pays for one call; a call that none is left for is refused; the file is
+    removed with the last of them.
+    """
 
     def __init__(self, folder: Path, keep: float) -> None:
-        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder.resolve()
         self.keep = keep  # seconds after which anything is removed
-        self._waiting: Counter[Path] = Counter()
+        self._waiting: Counter[Path] = Counter()  # uploads that no call has been for
+        self._running: Counter[Path] = Counter()  # calls
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_now_and_then, daemon=True)
-        folder.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Uploads:
         self._sweeper.start()
@@ -41,36 +49,66 @@ class Uploads:
 
     def arrived(self, path: str) -> None:
         with self._lock:
-            self._waiting[Path(path).resolve()] += 1
+            self._waiting[_absolute(path)] += 1
+
+    def holds(self, path: Path) -> bool:
+        """Whether an upload of this file waits for a call."""
+        path = _absolute(path)
+        return self._waiting[path] > 0 and path.parent.parent == self.folder and _is_regular(path)
+
+    def take(self, path: Path) -> bool:
+        """Begin a call on an upload of this file, if there is one; `done` ends it."""
+        with self._lock:
+            if not self.holds(path):
+                return False
+            self._waiting[_absolute(path)] -= 1
+            self._running[_absolute(path)] += 1
+            return True
 
     def done(self, path: Path) -> None:
-        """One call on this file has ended, well or badly."""
-        path = path.resolve()
+        """The call has ended, well or badly."""
+        path = _absolute(path)
         with self._lock:
-            self._waiting[path] -= 1
-            if self._waiting[path] <= 0:
-                del self._waiting[path]
+            self._running[path] -= 1
+            if not self._running[path] and not self._waiting[path]:
+                del self._running[path], self._waiting[path]
                 self._remove(path)
+
+    def discard(self, path: Path) -> None:
+        """An upload of this file, if it is one, is not needed any more."""
+        if self.take(path):
+            self.done(path)
 
     def sweep(self) -> None:
         """Remove what is older than `keep`: uploads that no call followed, and those that the page has shown."""
         oldest = time.time() - self.keep
         with self._lock:
-            for path in [p.resolve() for p in self.folder.glob("*/*") if p.stat().st_ctime < oldest]:
+            for path in [p for p in self.folder.glob("*/*") if p.lstat().st_ctime < oldest]:
                 self._waiting.pop(path, None)
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        if not path.is_relative_to(self.folder.resolve()):
-            return  # an example, or a path that somebody made up
         with contextlib.suppress(OSError):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            path.unlink()  # of a link, the link
             path.parent.rmdir()  # of this content; not empty while the same content has another name
 
     def _sweep_now_and_then(self) -> None:
         while not self._stop.wait(min(30.0, self.keep)):
             with contextlib.suppress(OSError):
                 self.sweep()
+
+
+def _absolute(path: Path | str) -> Path:
+    """As it is written: a link is not followed."""
+    return Path(os.path.abspath(path))
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether this is a regular file, neither a link nor in a folder that is one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode) and not path.parent.is_symlink()
+    except (OSError, ValueError):  # not there, or no name that a file can have
+        return False
 
 
 class Guard:
