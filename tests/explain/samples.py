@@ -38,7 +38,10 @@ def preview(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> 
         buffer = io.BytesIO()
         Image.new("RGB", (64, 48), (12 * number % 256, 80, 160)).save(buffer, "JPEG")
         coded.append(Thumbnail((number + 0.5) * seconds / pictures, buffer.getvalue(), (64, 48)))
-    clock = Clock(pictures, seconds, tuple(range(pictures)), tuple(i * seconds / pictures for i in range(pictures)))
+    heard = seconds if sound else 0.0
+    clock = Clock(
+        pictures, seconds, heard, tuple(range(pictures)), tuple(i * seconds / pictures for i in range(pictures))
+    )
     return Preview(clock, tuple(coded), (0.5,) * 480 if sound else ())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hoca
+from hoca import media
 from hoca.errors import UserError
 from hoca.explain import collect, explain, model_name
 from hoca.media import Limits, Request, preview, write
@@ -109,6 +110,19 @@ def test_pictures_come_with_the_times_at_which_they_are_shown(data: Path) -> Non
     assert times == pytest.approx([i / 8 for i in range(8)], abs=1e-3)  # eight frames: none is shown twice
     assert all(each.jpeg.startswith(b"\xff\xd8") for each in shown.thumbnails)
     assert max(shown.envelope) == 1
+
+
+@pytest.mark.parametrize("heard", [1.0, 6.0])
+def test_pictures_and_sound_may_end_at_different_times(tmp_path: Path, heard: float) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (30, 32, 32, 3), np.uint8)
+    tone = np.sin(np.arange(int(16000 * heard)) / 5).astype(np.float32)
+    media.write(tmp_path / "clip.mp4", pictures, 10, tone, 16000)
+    shown = preview(tmp_path / "clip.mp4", decode)
+    assert shown.clock.seen == pytest.approx(3.0, abs=0.02)
+    assert shown.clock.heard == pytest.approx(heard, abs=0.1)  # of whole frames of AAC
+    assert shown.clock.duration == max(shown.clock.seen, shown.clock.heard)
+    loud = [i for i, peak in enumerate(shown.envelope) if peak > 0.1]
+    assert loud[-1] / len(shown.envelope) == pytest.approx(heard / shown.clock.duration, abs=0.05)
 
 
 def test_a_caption_that_was_made_already_is_not_made_again(data: Path, run: Path) -> None:

@@ -48,7 +48,11 @@ def test_hovering_a_word_shows_its_bars_and_lights_its_moments(browser: Browser,
         seen.append((visit.page.locator(".shares .value").all_inner_texts(), lights(visit.page)))
     (bars, lit), (other_bars, otherwise_lit) = seen
     assert bars != other_bars
-    assert [len(lane) for lane in lit] == [20, 20, 32]
+    assert [len(lane) for lane in lit] == [
+        20,
+        20,
+        33,
+    ]  # a stretch of sound from its beginning to its end, and the dark after the last
     assert all(one != two for one, two in zip(lit, otherwise_lit, strict=True))
     assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hoca import media
-from hoca.explain.moments import Spans, spans
+from hoca.explain.moments import spans
 from hoca.media import Clock, Preview
+from hoca.media.clock import Spans
 
 if TYPE_CHECKING:  # a process that only decodes pictures imports this package, and should not load torch for it
     from torch import Tensor

@@ -61,7 +61,7 @@ def _facts(explanation: Explanation) -> str:
 
 def _content(explanation: Explanation) -> dict[str, Any]:
     clock = explanation.preview.clock
-    stays = clock.duration / max(clock.frames, 1)  # seconds that a frame is on screen
+    stays = clock.seen / max(clock.frames, 1)  # seconds that a frame is on screen
     pictures = [
         {
             **{"time": each.time, "middle": round(each.time + stays / 2, 4)},

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hoca.media.clock import Clock, Spans
 from hoca.media.request import Spread
 
 MAX_STEPS = 80
 CHUNK = 64  # frames of one of the paper's motion features
+STRIDE = 8  # frames from one output of I3D to the next
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,22 @@ class Chunks:
                 runs.append((start, start + CHUNK))
         return runs
 
+    def spans(self, clock: Clock) -> Spans:
+        starts = self.starts(clock.frames)
+        return tuple((clock.at(start), clock.at(min(start + CHUNK, clock.frames))) for start in starts)
+
     def __call__(self, n: int) -> Sequence[int]:
         return [min(number, n - 1) for first, last in self.runs(n) for number in range(first, last)]
 
 
+def windows(count: int, steps: int) -> list[tuple[int, int]]:
+    """First and last+1 of the `count` outputs that make each step: ⌊i·count/steps⌋ … ⌈(i+1)·count/steps⌉."""
+    return [(number * count // steps, -(-(number + 1) * count // steps)) for number in range(steps)]
+
+
 def averaged(values: np.ndarray, steps: int) -> np.ndarray:
-    """[T, width] → [steps, width]: step i is the mean of ⌊i·T/steps⌋ … ⌈(i+1)·T/steps⌉, adaptive average pooling."""
-    count = len(values)
-    bounds = [(number * count // steps, -(-(number + 1) * count // steps)) for number in range(steps)]
-    return np.stack([values[first:last].mean(0) for first, last in bounds])
+    """[T, width] → [steps, width]: adaptive average pooling."""
+    return np.stack([values[first:last].mean(0) for first, last in windows(len(values), steps)])
 
 
 def shortened(values: np.ndarray, steps: int) -> np.ndarray:

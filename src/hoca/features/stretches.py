@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hoca.features.backbones.i3d import STRIDE
 from hoca.features.network import Network
-from hoca.features.sampling import CHUNK, Chunks, window_means
+from hoca.features.sampling import CHUNK, STRIDE, Chunks, window_means
 
 PIECE = 512  # frames at a time, which bounds the memory
 CONTEXT = 56  # frames beyond a piece that its outputs depend on, a multiple of the stride

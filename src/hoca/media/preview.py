@@ -53,26 +53,38 @@ def decode_with_preview(request: Request, decode: Decode, pictures: int = PICTUR
         sound_seconds=request.sound_seconds if request.rate else None,
     )
     found = decode(wanted)
-    waveform, duration = found.waveform, found.duration
-    if waveform is not None and wanted.sound_seconds and len(waveform) >= int(wanted.sound_seconds * found.rate):
-        whole = decode(Request(request.path, rate=RATE))
-        waveform, duration = whole.waveform, max(duration, whole.duration)
-    return found, Preview(*_pictures(found, pictures, duration), envelope(waveform))
+    if wanted.sound_seconds is None or found.waveform is None:
+        return found, _preview(found, pictures)
+    if len(found.waveform) < int(wanted.sound_seconds * found.rate):  # it ends before that
+        return found, _preview(found, pictures)
+    sound = decode(Request(request.path, rate=RATE))
+    duration = max(found.duration, sound.duration)
+    whole = replace(found, waveform=sound.waveform, rate=sound.rate, duration=duration)
+    return found, _preview(whole, pictures)
 
 
-def _pictures(found: Decoded, pictures: int, duration: float) -> tuple[Clock, tuple[Thumbnail, ...]]:
+def _preview(found: Decoded, pictures: int) -> Preview:
     if NAME not in found.pictures or not found.frames:
-        return Clock(0, duration, (), ()), ()
+        return Preview(Clock(0, 0.0, found.duration), (), _outline(found))
     numbers = Spread(pictures)(found.frames)
     first = [i for i, number in enumerate(numbers) if i == 0 or numbers[i - 1] != number]  # a short clip repeats frames
     times = tuple(found.times[NAME][first].tolist())
-    clock = Clock(found.frames, duration, tuple(numbers[i] for i in first), times)
-    return clock, thumbnails(found.pictures[NAME][first], times)
+    clock = _clock(found, tuple(numbers[i] for i in first), times)
+    return Preview(clock, thumbnails(found.pictures[NAME][first], times), _outline(found))
+
+
+def _clock(found: Decoded, numbers: tuple[int, ...], times: tuple[float, ...]) -> Clock:
+    heard = 0.0 if found.waveform is None else len(found.waveform) / found.rate
+    seen = found.duration
+    if heard == seen and len(times) > 1:  # the sound may go on after the pictures: these go on at their last known rate
+        interval = (times[-1] - times[-2]) / (numbers[-1] - numbers[-2])
+        seen = min(seen, times[-1] + interval * (found.frames - numbers[-1]))
+    return Clock(found.frames, seen, heard, numbers, times)
 
 
 def thumbnail(picture: np.ndarray) -> np.ndarray:
     """uint8 [height, width, 3] → the same picture with its longer side at most `SIDE`."""
-    from PIL import Image  # comes with matplotlib
+    from PIL import Image
 
     image = Image.fromarray(picture)
     image.thumbnail((SIDE, SIDE))
@@ -97,6 +109,14 @@ def envelope(waveform: np.ndarray | None, points: int = ENVELOPE) -> tuple[float
     peaks = np.maximum.reduceat(np.abs(waveform), starts)
     loudest = float(peaks.max())
     return tuple(np.round(peaks / loudest, 3).tolist()) if loudest > 0 else (0.0,) * points
+
+
+def _outline(found: Decoded) -> tuple[float, ...]:
+    """The outline over the whole clip: nothing where the sound has ended."""
+    if found.waveform is None or not len(found.waveform):
+        return ()
+    missing = round(found.duration * found.rate) - len(found.waveform)
+    return envelope(np.pad(found.waveform, (0, max(missing, 0))))
 
 
 def _jpeg(frame: np.ndarray, quality: int) -> bytes:

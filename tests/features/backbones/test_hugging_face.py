@@ -1,4 +1,4 @@
-"""Tiny models with random weights, saved to disk as a user's would be."""
+"""Models of transformers that a user brings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +19,7 @@ from hoca.features.backbones.hugging_face import from_folder
 from hoca.features.network import Network
 from hoca.media import Decoded
 
-transformers = pytest.importorskip("transformers", reason="needs the extra [hf]")
-SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-PICTURE = {"image_size": 32, "patch_size": 8}
-LOOK = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.2, 0.2]}
-
-
-def save(folder: Path, model: torch.nn.Module, preparation: object) -> str:
-    model.save_pretrained(folder)  # type: ignore[operator]
-    if isinstance(preparation, dict):
-        (folder / "preprocessor_config.json").write_text(json.dumps(preparation))
-    else:
-        preparation.save_pretrained(folder)  # type: ignore[attr-defined]
-    return f"hf:{folder}"
+from .tiny_transformers import LOOK, PICTURE, SMALL, image, save, spectrogram, transformers, video, waveform
 
 
 def clip(side: int = 32, frames: int = 40, pictures: int = 20) -> Decoded:
@@ -74,8 +63,7 @@ def test_a_convolutional_model_gives_its_pooled_vector(tmp_path: Path) -> None:
 
 
 def test_a_video_model_gets_as_many_frames_as_it_takes(tmp_path: Path) -> None:
-    config = transformers.VideoMAEConfig(**SMALL, **PICTURE, num_frames=4, tubelet_size=2)
-    name = save(tmp_path, transformers.VideoMAEModel(config), LOOK)
+    name = video(tmp_path)
     backbone = from_folder(name)
     wanted = backbone.pictures({"steps": 20})
     assert wanted is not None
@@ -89,20 +77,9 @@ def test_a_video_model_gets_as_many_frames_as_it_takes(tmp_path: Path) -> None:
     assert made(name, "motion", clip(pictures=80)).shape == (20, 16)
 
 
-@pytest.mark.parametrize("kind", ["spectrogram", "waveform"])
-def test_a_sound_model_gives_one_step_a_second(tmp_path: Path, kind: str) -> None:
-    if kind == "spectrogram":
-        config = transformers.ASTConfig(**SMALL, patch_size=8, max_length=64, num_mel_bins=32)
-        model = transformers.ASTModel(config)
-        prepared = transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=64)
-    else:
-        config = transformers.Wav2Vec2Config(
-            **SMALL, conv_dim=[8, 8], conv_stride=[10, 8], conv_kernel=[10, 8], num_feat_extract_layers=2,
-            num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2,
-        )  # fmt: skip
-        model = transformers.Wav2Vec2Model(config)
-        prepared = transformers.Wav2Vec2FeatureExtractor(feature_size=1)
-    assert made(save(tmp_path, model, prepared), "audio", clip()).shape == (2, 16)
+@pytest.mark.parametrize("model", [spectrogram, waveform])
+def test_a_sound_model_gives_one_step_a_second(tmp_path: Path, model: Callable[[Path], str]) -> None:
+    assert made(model(tmp_path), "audio", clip()).shape == (2, 16)
 
 
 def test_what_is_wrong_with_a_folder_is_named(tmp_path: Path) -> None:
@@ -212,8 +189,7 @@ def test_weights_in_several_files_are_taken(tmp_path: Path) -> None:
 
 
 def test_other_weights_than_the_features_were_made_with_are_noticed(tmp_path: Path) -> None:
-    name = save(tmp_path, transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE)), LOOK)
-    specification = features.specify(image=name, motion=None, audio=None)
-    save(tmp_path, transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, **PICTURE)), LOOK)
+    specification = features.specify(image=image(tmp_path), motion=None, audio=None)
+    image(tmp_path)
     with pytest.raises(UserError, match="changed since"):
         features.Extractor(specification)

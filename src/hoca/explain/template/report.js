@@ -108,9 +108,9 @@ function soundLane(track, spans) {
   const upper = heights.map((height, x) => `${x},${(50 - height).toFixed(1)}`);
   const lower = heights.map((height, x) => `${x},${(50 + height).toFixed(1)}`).reverse();
   const outline = `M${upper.join("L")}L${lower.join("L")}Z`;
-  const stops = spans.map(([start, end]) =>
-    [start, end].map((time) => make("stop", { offset: time / data.duration, "stop-opacity": 0 })));
-  const gradient = make("linearGradient", { id: name }, ...stops.flat());
+  const dark = (time) => make("stop", { offset: time / data.duration, "stop-opacity": 0 });
+  const stops = apart(spans).map((span) => span.map(dark));
+  const gradient = make("linearGradient", { id: name }, ...stops.flat(), dark(spans.at(-1)[1])); // what follows was not heard
   const attributes = { viewBox: `0 0 ${heights.length - 1} 100`, preserveAspectRatio: "none", "aria-hidden": "true" };
   const drawing = make("svg", attributes, make("defs", {}, gradient), make("path", { d: outline }), make("path", { d: outline }));
   drawing.lastChild.style.fill = `url(#${name})`;

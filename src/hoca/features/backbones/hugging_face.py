@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +17,7 @@ from hoca.errors import UserError
 from hoca.features.backbones.kinds import Backbone, Images, Kind, Settings, Sound
 from hoca.features.resize import Bicubic
 from hoca.features.sampling import CHUNK, Chunks
+from hoca.media.clock import Clock, Spans
 from hoca.media.request import Decoded, Pictures
 
 if TYPE_CHECKING:
@@ -56,6 +58,9 @@ class Videos(Backbone):
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture")
 
+    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+        return Chunks(steps).spans(clock)
+
     def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
         assert network is not None
         made = []
@@ -78,7 +83,7 @@ def from_folder(name: str) -> Backbone:
     if "sampling_rate" in preparation:
         rate = int(preparation["sampling_rate"])
         build = _builder("Hearing", folder, preparation)
-        return Sound(**facts, rate=rate, build=build, step_seconds=1.0)
+        return Sound(**facts, rate=rate, build=build, step_seconds=1.0, needs=0.5)
     side = part.get("image_size", 224)
     facts |= {"side": side[0] if isinstance(side, list) else side, "build": _builder("Seeing", folder, preparation)}
     if kind in VIDEO_MODELS:
@@ -152,4 +157,12 @@ def _width(config: dict[str, Any], folder: Path) -> int:
 def _digest(folder: Path) -> str:
     """One hash of all that decides the features."""
     names = ["config.json", "preprocessor_config.json", *(file.name for file in folder.glob(SHARDS))]
-    return hashlib.sha256("".join(sha256_of(folder / name) for name in sorted(names)).encode()).hexdigest()
+    facts = [(folder / name, (folder / name).stat()) for name in sorted(names)]
+    hashes = [_hash(file, about.st_size, about.st_mtime_ns) for file, about in facts]
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _hash(file: Path, size: int, modified: int) -> str:
+    """Weights of gigabytes are read once, however often their backbone is asked for."""
+    return sha256_of(file)

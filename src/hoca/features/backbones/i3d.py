@@ -15,7 +15,6 @@ from hoca.features.backbones.padding import same_convolution, same_max_pool3d
 
 EPSILON = 1e-3
 CLASSES = 400
-STRIDE = 8  # frames from one output to the next
 MIXED = {  # input channels; channels of 1×1×1 | 1×1×1, 3×3×3 | 1×1×1, 3×3×3 | pool, 1×1×1
     "Mixed_3b": (192, (64, 96, 128, 16, 32, 32)),
     "Mixed_3c": (256, (128, 128, 192, 32, 96, 64)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from hoca.errors import UserError
 from hoca.features import sampling
 from hoca.features.resize import Bicubic
+from hoca.media.clock import Clock, Spans
 from hoca.media.request import Decoded, First, Pictures, Spread
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["image", "motion", "audio"]
 Settings = Mapping[str, Any]  # one modality of a specification
+FIRST = First(800, least=16)  # the frames that a motion network sees at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,10 @@ class Backbone(ABC):
     @abstractmethod
     def lacking(self, clip: Decoded) -> str | None:
         """Why the clip has no such features; None if it has."""
+
+    @abstractmethod
+    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+        """The seconds of a clip that each step of its features, [steps, width], was made of."""
 
     def pictures(self, how: Settings) -> Pictures | None:
         """The frames to decode; None: it takes sound."""
@@ -87,6 +94,9 @@ class Images(Backbone):
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture")
 
+    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+        return clock.parts(steps)
+
     def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
         assert network is not None
         frames = [clip.pictures[modality] for clip in clips]
@@ -102,11 +112,22 @@ class Motion(Backbone):
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
     def pictures(self, how: Settings) -> Pictures | None:
-        pick = First(800, least=16) if how["sampling"] == "default" else sampling.Chunks(how["steps"])
+        pick = FIRST if how["sampling"] == "default" else sampling.Chunks(how["steps"])
         return Pictures(pick, (self.side, self.side), "area")
 
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture")
+
+    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+        if how["sampling"] != "default":
+            return sampling.Chunks(steps).spans(clock)
+        numbers = FIRST(clock.frames)
+        outputs = -(-len(numbers) // sampling.STRIDE)
+        frames = (
+            numbers[first * sampling.STRIDE : last * sampling.STRIDE]
+            for first, last in sampling.windows(outputs, steps)
+        )
+        return tuple((clock.at(some[0]), clock.at(some[-1] + 1)) for some in frames)
 
     def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
         from hoca.features import stretches
@@ -125,6 +146,8 @@ class Sound(Backbone):
 
     shortest: int = 1  # samples; with fewer it is absent
     step_seconds: float = 1.0  # from one step to the next
+    begins: float = 0.0  # seconds; where the first step begins, before the sound where that is padded
+    needs: float = 1.0  # seconds of sound from a step's begin on; with less there is no such step
     kind: ClassVar[Kind] = "audio"
     steps: ClassVar[dict[str, int]] = {"default": 16, "paper": 80}
 
@@ -138,6 +161,20 @@ class Sound(Backbone):
         if len(clip.waveform) < self.shortest:
             return f"only {len(clip.waveform) / clip.rate:.2f} s of sound"
         return None
+
+    def outputs(self, seconds: float) -> int:
+        """How many steps the network gives for so much sound."""
+        return max(1, 1 + math.floor((seconds - self.begins - self.needs) / self.step_seconds))
+
+    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+        outputs = steps
+        if how["sampling"] != "default" and steps == how["steps"]:
+            outputs = max(self.outputs(clock.heard), steps)
+        edges = [max(self.begins + i * self.step_seconds, 0.0) for i in range(outputs + 1)]
+        return tuple(
+            (min(edges[first], clock.heard), min(edges[last], clock.heard))
+            for first, last in sampling.windows(outputs, steps)
+        )
 
     def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
         assert network is not None

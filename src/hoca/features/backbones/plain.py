@@ -11,6 +11,7 @@ import numpy as np
 from hoca.features import light
 from hoca.features.backbones.kinds import Backbone, Images, Kind, Settings, Sound
 from hoca.features.picture import shrink
+from hoca.media.clock import Clock, Spans, equal_parts
 from hoca.media.request import Decoded, Pictures, Spread
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class LightMotion(Backbone):
     def lacking(self, clip: Decoded) -> str | None:
         return clip.absent.get("picture") or ("a single frame has no motion" if clip.frames < 2 else None)
 
+    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+        return clock.parts(steps)
+
     def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
         return [light.motion(clip.pictures[modality], how["steps"]) for clip in clips]
 
@@ -56,6 +60,9 @@ class LightAudio(Sound):
         if clip.waveform is None:
             return clip.absent.get("sound", "no sound")
         return "silent throughout" if light.silent(clip.waveform) else None
+
+    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+        return equal_parts(clock.heard, steps)
 
     def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
         made = [light.audio(clip.waveform, how["steps"]) for clip in clips if clip.waveform is not None]
