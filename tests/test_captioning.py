@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ import hoca
 from hoca.captioning import VideoCaptioner
 from hoca.data import FolderDataset, binding
 from hoca.errors import UserError
+from hoca.features import FeatureStore
 from hoca.training import Checkpoint, Checkpoints, read_checkpoint, train, write_checkpoint
 from hoca.training.evaluation import Search
 from hoca.training.report import evaluate
@@ -70,6 +72,42 @@ def test_a_caption_says_how_it_came_about(model: VideoCaptioner, data: Path) -> 
             assert weights.shape == (words, count)
             torch.testing.assert_close(weights.sum(1), torch.ones(words))
     torch.testing.assert_close(sum(caption.attention.modalities.values()), torch.ones(words))
+
+
+def test_every_word_has_the_attention_that_predicted_it(model: VideoCaptioner, data: Path) -> None:
+    """Row by row: what the model looks at after <bos> and the words before this one."""
+    clip = clips(data, silent=False)[0]
+    caption = model.caption(clip)
+    before = [model.vocabulary.bos]
+    with torch.no_grad():
+        memory = model.encode(*FolderDataset(data).padded([clip.stem]))
+        for row, word in enumerate(caption.words):
+            looked = model.look(memory, torch.tensor([[before]]))  # [1, 1, words, ...]
+            for name, weights in looked.merged.items():
+                torch.testing.assert_close(caption.attention.merged[name][row], weights[0, 0, -1])
+                torch.testing.assert_close(caption.attention.modalities[name][row], looked.modalities[name][0, 0, -1])
+                for group, of_group in looked.groups[name].items():
+                    torch.testing.assert_close(caption.attention.groups[name][group][row], of_group[0, 0, -1])
+            before.append(model.vocabulary[word])
+    image = caption.attention.merged["image"]
+    assert not torch.allclose(image[1:], image[:-1], rtol=1e-3)  # a row would not pass for its neighbour
+
+
+def test_the_model_sees_of_a_file_what_a_store_would_hold(model: VideoCaptioner, data: Path, tmp_path: Path) -> None:
+    clip = clips(data, silent=False)[0]
+    made = model.extractor.extract(clip)
+    store = FeatureStore(tmp_path)
+    store.write("clip", made.features, specification=model.specification)
+    given: list[dict[str, torch.Tensor]] = []
+    hook = model.encoder.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
+    try:
+        model.caption(clip)
+    finally:
+        hook.remove()
+    assert given[0].keys() == made.features.keys()
+    for name, values in store["clip"].items():
+        np.testing.assert_array_equal(given[0][name][0].numpy(), values.astype(np.float32))
+        assert not np.array_equal(values.astype(np.float32), made.features[name])  # the store does round
 
 
 def test_silence_is_named_and_nothing_is_listened_to(model: VideoCaptioner, data: Path) -> None:
