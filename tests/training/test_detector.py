@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,20 @@ def test_what_is_no_word_has_no_evidence(detecting: Path, tiny_data: Path) -> No
 def test_it_is_the_same_every_time(tiny_data: Path, detecting: Path) -> None:
     model, dataset = hoca.load(detecting), FolderDataset(tiny_data)
     one, two = (fit(model.config, model.vocabulary, [(dataset, 2)]) for _ in range(2))
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(two.state_dict()[name], value, rtol=0, atol=0)
+
+
+def test_a_word_said_twice_in_a_caption_counts_once(tiny_data: Path, detecting: Path, tmp_path: Path) -> None:
+    model, said_once = hoca.load(detecting), FolderDataset(tiny_data)
+    shutil.copytree(tiny_data, tmp_path / "data")
+    lines = [
+        {"id": video.id, "split": video.split, "captions": [f"{caption} {caption}" for caption in video.captions]}
+        for video in said_once.corpus.videos
+    ]
+    write_captions(tmp_path / "data", lines)
+    said_twice = FolderDataset(tmp_path / "data")
+    one, two = (fit(model.config, model.vocabulary, [(dataset, 2)]) for dataset in (said_once, said_twice))
     for name, value in one.state_dict().items():
         torch.testing.assert_close(two.state_dict()[name], value, rtol=0, atol=0)
 

@@ -78,9 +78,12 @@ def test_tensorboard_shows_every_epoch_once_even_after_a_resume(learned: Recipe,
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(column(Path(learned.run), "loss"))
 
 
-def test_the_best_checkpoint_is_that_of_the_best_cider(tiny_data: Path, tmp_path: Path) -> None:
-    """A rate that is far too high after a good start, so that the last epochs are not the best."""
-    recipe = tiny(tiny_data, tmp_path / "run", epochs=6, hidden=16, learning_rate=0.3, dropout=0.0)
+@pytest.mark.parametrize("average", [0.0, 0.5])
+def test_the_best_checkpoint_is_that_of_the_best_cider(tiny_data: Path, tmp_path: Path, average: float) -> None:
+    """A rate that is far too high after a good start, so that the last epochs are not the best, and neither are the
+    latest weights as good as their average."""
+    changes = {"epochs": 6, "hidden": 16, "learning_rate": 0.3, "dropout": 0.0, "average": average}
+    recipe = tiny(tiny_data, tmp_path / "run", **changes)
     train(recipe)
     scores = column(tmp_path / "run", "CIDEr")
     best = read_checkpoint(Checkpoints(tmp_path / "run").best)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 import hoca
-from hoca.data import Batch, FolderDataset, Vocabulary
+from hoca.data import Batch, Batches, FolderDataset, Vocabulary
 from hoca.errors import UserError
 from hoca.features import FeatureStore
+from hoca.metrics import Evaluator
 from hoca.metrics.reward import CiderReward
 from hoca.training import Recipe, read_checkpoint, train, write_checkpoint
 from hoca.training.checkpoint import Checkpoints
+from hoca.training.evaluation import Search
 from hoca.training.leaving_out import leave_modalities_out, leave_steps_out
 from hoca.training.reward import RewardObjective
 
@@ -199,6 +201,23 @@ class TestReward:
         reward = CiderReward(references)
         ended, broken = reward([1, 1], np.array([[5, 6, 7, 2], [5, 6, 7, -1]]))
         assert ended > broken
+
+    def test_the_end_of_a_sentence_is_a_word_of_the_reward(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
+        """The loss by hand: CIDEr-D of the beam's sentences with `end` after every caption, weighed by p(sentence)."""
+        model, dataset = hoca.load(first), FolderDataset(tiny_data)
+        recipe = tiny(tiny_data, tmp_path, drawn="beam", **REWARD)
+        objective = RewardObjective(recipe, dataset.videos("train"), model.vocabulary)
+        (batch,) = Batches(dataset, "train", model.vocabulary, batch=1000)
+        found = replace(Search.of(recipe), beam=4)(model, model.encode(batch.features, batch.lengths))
+        ended = {video.id: [f"{caption} end" for caption in video.captions] for video in dataset.videos("train")}
+        evaluator, rewards = Evaluator(ended), []
+        for place in range(4):
+            texts = {id: f"{of[place]} end" for id, of in zip(batch.ids, found.texts(model.vocabulary), strict=True)}
+            scores = evaluator.evaluate(texts, ("CIDEr",)).per_video
+            rewards.append([scores[id]["CIDEr"] for id in batch.ids])
+        earned = (found.logprob.softmax(1) * torch.tensor(rewards).T).sum(1).mean()
+        loss = float(objective(model, model, batch).detach())
+        assert loss == pytest.approx(-float(earned) * batch.caption_count, rel=1e-4)
 
     def test_the_likelihood_takes_part(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
         changes = {"objective": "reward", "samples": 2, "dropout": 0.0, "epochs": 1, "learning_rate": 0.0}

@@ -87,6 +87,30 @@ def test_gradients_pass_through_one_piece_of_memory_between_processes(tiny_data:
         dist.destroy_process_group()
 
 
+CLIPPED = {"gradient_clip": 0.1, "batch": 8}
+
+
+def one_of_two(rank: int, data: Path, folder: Path) -> None:
+    """A process that learns together with another one; the first of them leaves its weights."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), 2), rank=rank, world_size=2)
+    of = trainer(data, folder / "together", Processes(rank, 2, CPU, joined=True), **CLIPPED)
+    losses(of, static(of), 4)
+    if rank == 0:
+        torch.save(of.state.model.state_dict(), folder / "weights.pt")
+    dist.destroy_process_group()
+
+
+def test_two_processes_clip_the_gradient_of_both_in_fixed_shapes(tiny_data: Path, tmp_path: Path) -> None:
+    """Clipped one by one, the gradients of both would weigh alike, however much their captions have to teach."""
+    torch.multiprocessing.spawn(one_of_two, (tiny_data, tmp_path), nprocs=2)
+    alone = trainer(tiny_data, tmp_path / "alone", **CLIPPED)
+    losses(alone, alone.step, 4)
+    together = torch.load(tmp_path / "weights.pt", weights_only=True)
+    for name, value in alone.state.model.state_dict().items():
+        torch.testing.assert_close(together[name], value, rtol=1e-3, atol=2e-4, msg=name)
+
+
 def test_few_shapes_serve_an_epoch_and_hold_no_more_places_than_words(tiny_data: Path, tmp_path: Path) -> None:
     of = trainer(tiny_data, tmp_path / "run")
     for batch in of.batches:
