@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import gzip
+import io
+import zipfile
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hoca.assets import meteor as word_lists
 from hoca.metrics import tokenize
 from hoca.metrics.language import Language
 from hoca.metrics.meteor import Meteor, compiled_loop, score
@@ -26,6 +31,70 @@ WORDS = [
     "runs", "with", "of", "group", "people",
 ]  # fmt: skip
 SENTENCE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Language:
+    """Three function words, one pair of synonyms and one of paraphrases, packed as METEOR's own are."""
+    folder, jar = tmp_path_factory.mktemp("meteor"), io.BytesIO()
+    with zipfile.ZipFile(jar, "w") as file:
+        file.writestr("function/english.words", "a\nof\nthe\n")
+        file.writestr("synonym/english.synsets", "automobile\n7\ncar\n7 8\n")
+        file.writestr("synonym/english.exceptions", "people\nperson\n")
+    with zipfile.ZipFile(folder / "archive.zip", "w") as file:
+        file.writestr(word_lists.JAR, jar.getvalue())
+        file.writestr(word_lists.PARAPHRASES, gzip.compress(b"0.5\nmany\na lot of\n"))
+    word_lists.convert(folder / "archive.zip", folder / "words.safetensors")
+    return Language(folder / "words.safetensors")
+
+
+# With P and R the weights of what matched over those of all words, METEOR is 1 / (0.15/P + 0.85/R), times
+# 1 - 0.6·(chunks / matched words)^0.2. A function word weighs 1/4, another one 3/4; a stem counts 0.6 of itself, a
+# synonym 0.8, a paraphrase 0.6. Words that all match in one chunk are not fragmented at all.
+BY_HAND = [
+    ("a dog barks", "a dog barks", 1.0),
+    ("dog barks", "dog barks all night", 1 / (0.15 / 1 + 0.85 / (2 / 4)) * (1 - 0.6 * (1 / 2) ** 0.2)),
+    ("night falls dog barks", "dog barks", 1 / (0.15 / (2 / 4) + 0.85 / 1) * (1 - 0.6 * (1 / 2) ** 0.2)),
+    ("loud dog barks", "dog barks loud", 1 - 0.6 * (2 / 3) ** 0.2),  # all words, two chunks
+    ("the dog", "a dog", 3 / 4 * (1 - 0.6 * 1)),  # 3/4 of 3/4 + 1/4, on either side
+    ("dogs bark", "dog bark", (0.6 + 1) / 2),  # `dog` is the stem of `dogs`
+    ("red car", "red automobile", (1 + 0.8) / 2),
+    # `many`, of the weight 3/4, is `a lot of`, of 1/4 + 3/4 + 1/4.
+    ("many cats", "a lot of cats", 1 / (0.15 / ((0.6 + 1) / 2) + 0.85 / ((0.6 * 5 / 4 + 3 / 4) / 2))),
+    ("cat", "dog", 0.0),
+]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("candidate", "reference", "expected"), BY_HAND)
+def test_scores_are_those_of_the_formula(
+    candidate: str, reference: str, expected: float, made_up: Language, compiled: bool
+) -> None:
+    meteor = Meteor([[reference.split()]], made_up, compiled)
+    assert meteor([candidate.split()])[1].tolist() == pytest.approx([expected], rel=1e-12)
+    among_others = Meteor([[["else"], reference.split(), ["other"]]], made_up, compiled)
+    assert among_others([candidate.split()])[1].tolist() == pytest.approx([expected], rel=1e-12)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_corpus_is_one_long_sentence_but_for_its_chunks(made_up: Language, compiled: bool) -> None:
+    """Of the first, second and fourth row of the table: words of the weights 1/4 + 2·3/4, 2·3/4 and 3·3/4, all of which
+    match, for 1/4 + 2·3/4, 4·3/4 and 3·3/4; no chunk (it is the same), one and two, of eight words."""
+    rows = [BY_HAND[number] for number in (0, 1, 3)]
+    meteor = Meteor([[reference.split()] for _, reference, _ in rows], made_up, compiled)
+    corpus, _ = meteor([candidate.split() for candidate, _, _ in rows])
+    recall = (22 / 4) / (28 / 4)
+    assert corpus == pytest.approx(1 / (0.15 / 1 + 0.85 / recall) * (1 - 0.6 * (3 / 8) ** 0.2), rel=1e-12)
+
+
+@pytest.mark.parametrize("words", [128, 129])
+def test_the_last_word_of_a_long_sentence_matches_too(made_up: Language, words: int) -> None:
+    """The compiled loop has 128 places for words; beyond them, word 128 would take that of word 64."""
+    long, short = [*(f"w{number}" for number in range(words - 1)), "same"], ["same", "w64", "same"]
+    # Of the long sentence and of the short one, two words match, in two chunks.
+    few, most = 2 / words, 2 / 3
+    scores = Meteor([[long], [short], [["same", *long]]], made_up)([short, long, ["same", *long]])[1]
+    assert scores.tolist() == pytest.approx([0.4 / (0.15 / most + 0.85 / few), 0.4 / (0.15 / few + 0.85 / most), 1.0])
 
 
 @pytest.mark.parametrize(("candidate", "reference", "expected"), JAVA)
