@@ -30,6 +30,34 @@ def clips(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return msrvtt.prepare_clips(source, tmp_path_factory.mktemp("prepared") / "clips")
 
 
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Annotations of as many videos and captions as the official ones, in no order."""
+    folder = tmp_path_factory.mktemp("made-up")
+    (folder / "category.txt").write_text("".join(f"kind {number}\t{number}\n" for number in range(20)))
+    splits = ["train"] * 6513 + ["validate"] * 497 + ["test"] * 2990
+    for name, numbers in (("train_val", range(7010)), ("test", range(7010, 10_000))):
+        videos = [
+            {"video_id": f"video{n}", "split": splits[n], "category": n % 20, "url": "", "start time": n, "end time": n}
+            for n in reversed(numbers)
+        ]
+        sentences = [
+            {"video_id": f"video{n}", "sen_id": 20 * n + k, "caption": f"a  clip, {k}"}
+            for k in reversed(range(20))
+            for n in numbers
+        ]
+        (folder / f"{name}_videodatainfo.json").write_text(json.dumps({"videos": videos, "sentences": sentences}))
+    return folder
+
+
+def test_every_video_is_in_the_split_that_its_annotation_names(made_up: Path) -> None:
+    corpus = msrvtt.read(made_up)
+    assert [video.id for video in corpus.videos] == [f"video{number}" for number in range(10_000)]
+    assert [video.split for video in corpus.videos] == ["train"] * 6513 + ["validation"] * 497 + ["test"] * 2990
+    assert corpus["video6513"].category == "kind 13"
+    assert corpus["video6513"].captions == tuple(f"a clip, {number}" for number in range(20))
+
+
 def test_official_split(corpus: Corpus) -> None:
     assert Counter(video.split for video in corpus.videos) == {"train": 6513, "validation": 497, "test": 2990}
     assert {len(video.captions) for video in corpus.videos} == {20}

@@ -186,6 +186,39 @@ def test_the_files_colour_matrix_and_range_are_used(tmp_path: Path, matrix: int,
         np.testing.assert_allclose(found.pictures["a"].mean(axis=(0, 1, 2)), [red, green, blue], atol=2)
 
 
+@pytest.mark.parametrize("name", ["a.jpg", "a.mkv"])
+def test_the_common_colours_of_the_full_range_are_those_of_image_libraries(tmp_path: Path, name: str) -> None:
+    """A JPEG, whose pixel format tells the range, and its planes as a video that tells it beside the format."""
+    import av
+    from PIL import Image
+
+    rough = np.random.default_rng(0).integers(0, 255, (12, 14, 3), dtype=np.uint8)
+    Image.fromarray(rough).resize((128, 96), Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
+    with av.open(str(tmp_path / "a.jpg")) as source, av.open(str(tmp_path / "a.mkv"), "w") as container:
+        frame = av.VideoFrame.from_ndarray(next(source.decode(video=0)).to_ndarray(), format="yuv420p")
+        stream = container.add_stream("ffv1", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 128, 96, "yuv420p"
+        stream.codec_context.colorspace = frame.colorspace = 5  # JPEG's matrix
+        stream.codec_context.color_range = frame.color_range = 2
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    found = media.decode(media.Request(tmp_path / name, {"a": media.Pictures(range, filter="common")}))
+    gaps = found.pictures["a"][0].astype(int) - np.asarray(Image.open(tmp_path / "a.jpg"))
+    assert np.abs(gaps).max() <= 4
+    assert np.abs(gaps).mean() < 0.5
+
+
+def test_the_common_colours_of_the_limited_range_are_those_of_ffmpeg(tmp_path: Path) -> None:
+    import av
+
+    path = making.video(tmp_path / "a.mp4", "libx264", making.moving_square(3), options={"crf": "10"})
+    found = media.decode(media.Request(path, {"a": media.Pictures(range, filter="common")})).pictures["a"]
+    with av.open(str(path)) as container:
+        expected = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(found, every(path).pictures["all"])
+
+
 @pytest.mark.parametrize("shrink", [(40, 60), (50, 71), (90, 110)])
 def test_scaling_is_that_of_rgb_pictures(tmp_path: Path, shrink: tuple[int, int]) -> None:
     """Bicubic as Pillow does it (antialiased); area as the mean over each new pixel's part of the old picture."""

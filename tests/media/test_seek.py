@@ -63,6 +63,23 @@ def test_jumping_gives_the_frames_that_decoding_everything_gives(
     assert quick.duration == pytest.approx(whole.duration, abs=0.1)
 
 
+def test_sound_starts_with_the_first_picture_of_a_long_file_too(tmp_path: Path, jumped: list[bool]) -> None:
+    """The first picture comes after a third of a second, and so much of the sound is cut."""
+    ticks = [333 + 40 * number for number in range(COUNT)]
+    path = tmp_path / "late.mkv"
+    frames = making.numbered(COUNT, 16, 64)
+    making.video(
+        path, "libx264", frames, ticks=ticks, rate=25, sound="flac", options={"preset": "ultrafast", "g": "48"}
+    )
+    both = media.decode(media.Request(path, {"spread": media.Pictures(media.Spread(7))}, 16000))
+    assert jumped == [True]
+    alone = media.decode(media.Request(path, rate=16000))
+    assert both.waveform is not None
+    assert alone.waveform is not None
+    np.testing.assert_allclose(both.waveform, alone.waveform[round(0.333 * 16000) :], atol=1e-3)
+    np.testing.assert_allclose(both.times["spread"], 0.04 * np.array(media.Spread(7)(COUNT)), atol=1e-3)
+
+
 def test_where_everything_is_wanted_nothing_is_skipped(tmp_path: Path, jumped: list[bool]) -> None:
     path = making.video(tmp_path / "a.mp4", "libx264", making.numbered(COUNT), options={"preset": "ultrafast"})
     media.decode(media.Request(path, {"most": media.Pictures(media.Spread(1500), (8, 16))}))
