@@ -149,6 +149,27 @@ def test_top_k_and_top_p_keep_what_they_say() -> None:
     torch.testing.assert_close(keep_top(probabilities.log(), 0, 1.0), probabilities.log())
 
 
+@pytest.mark.parametrize(("temperature", "top_p"), [(1e6, 0.5), (3.0, 0.7), (3.0, 0.8), (0.3, 0.8)])
+def test_top_p_keeps_words_by_their_probability_at_the_temperature(temperature: float, top_p: float) -> None:
+    model = captioner(4)
+    memory = encoded(model, 1)
+    with torch.no_grad():
+        logits, _ = model.decode(memory, torch.tensor([[[VOCABULARY.bos]]]))
+    words = (4, 5, 6)  # all that may come first
+
+    def likeliest(heat: float) -> set[int]:
+        """The fewest words that together have the probability `top_p`."""
+        chance = dict(zip(words, torch.softmax(logits[0, 0, 0, 4:] / heat, -1).tolist(), strict=True))
+        kept: set[int] = set()
+        for word in sorted(words, key=chance.__getitem__, reverse=True):
+            if sum(chance[each] for each in kept) < top_p:
+                kept.add(word)
+        return kept
+
+    found = sample(model, memory, Limits(max_length=1), count=400, temperature=temperature, top_p=top_p, seed=0)
+    assert {row[0] for row in sentences(found)[0]} == likeliest(temperature) != likeliest(1.0)
+
+
 def test_top_p_of_1_keeps_words_that_rounding_would_lose() -> None:
     logprobs = torch.tensor([[[0.0, *([-19.0] * 50)]]])
     assert keep_top(logprobs, 0, 1.0).isfinite().all()

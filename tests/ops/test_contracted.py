@@ -60,6 +60,23 @@ def test_the_workspace_bounds_forward_and_backward(
         assert peak_beyond_results() <= limit
 
 
+@pytest.mark.parametrize(
+    ("fit", "chunk"),
+    [(1, 1), (2, 2), (3, 3), (4, 4), (5, 4), (6, 6), (10, 6), (11, 11), (12, 11)],  # of 11 words, in even chunks
+)
+def test_as_many_words_at_a_time_as_the_workspace_holds(make_group: Callable[..., Any], fit: int, chunk: int) -> None:
+    group = make_group((7,), batch=2, words=11, size=32)
+    word = 2 * 7 * 32  # elements of X [B, 1, T, D]; three times as many are alive at once, of 8 bytes each
+
+    def largest(limit: int) -> int:
+        with torch.no_grad(), ops.workspace(limit), AllocationWatch() as watch:
+            group.scores("unary", "contracted")
+        return watch.largest
+
+    assert largest(fit * 3 * word * 8) == chunk * word
+    assert largest((fit + 1) * 3 * word * 8 - 1) == chunk * word
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_gradients_too(make_group: Callable[..., Any], kind: str) -> None:
     group = make_group((16, 16, 16), words=256, size=32)
