@@ -17,7 +17,7 @@ DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 demo-train test loadtest: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-train test format check bench docs picture screenshots ablation loadtest fuzz verify-metrics clean clean-demo
+.PHONY: help install demo demo-train test format check bench docs picture screenshots ablation loadtest fuzz mutants verify-metrics clean clean-demo
 
 help:
 	@echo "make demo            caption two real clips with the shipped model, show what its words looked at"
@@ -29,6 +29,7 @@ help:
 	@echo "make ablation        the paper's variants on the built-in dataset -> results/"
 	@echo "make verify-metrics  our scores beside those of the original metrics (needs Java) -> results/"
 	@echo "make fuzz            2,000 damaged files, none of which may harm the process that decodes them -> results/"
+	@echo "make mutants         plant faults one at a time and see which the tests notice -> results/"
 	@echo "make docs            the README's tables and picture, from results/ and the demo's model"
 	@echo "make screenshots     pictures of the report and of the page (needs Chromium) -> docs/"
 	@echo "make loadtest        200 captions through the page's API, 16 clients at a time -> results/serve.csv"
@@ -99,6 +100,9 @@ loadtest: $(TOOLS)
 
 fuzz: $(TOOLS)
 	$(VENV)/bin/python benchmarks/fuzz.py
+
+mutants: $(TOOLS)
+	$(VENV)/bin/python benchmarks/mutants.py
 
 verify-metrics: $(TOOLS)
 	@$(PIP) --no-build-isolation -e '.[verify]'
