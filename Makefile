@@ -52,7 +52,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard setup.py src/hoca/*/*.c)
 # What tests and benchmarks need besides: all extras.
 $(TOOLS): $(READY)
 	@echo "installing what tests and benchmarks need"
-	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,hf,cluster,web,gpu]'
+	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,hf,glove,cluster,web,gpu]'
 	@touch $@
 
 demo: $(READY)
@@ -66,7 +66,7 @@ demo-train: $(READY)
 	@mkdir -p demo
 	$(HOCA) data prepare binding --out data/demo train=1200 validation=50 test=200
 	$(HOCA) data prepare binding --out data/demo-clips --videos seed=1 train=0 validation=0 test=5 silent=0
-	$(HOCA) train recipes/binding.yaml data=data/demo run=runs/demo epochs=8 batch=16 captions=2 attention=32 \
+	$(HOCA) train recipes/binding.yaml data=data/demo run=runs/demo epochs=8 batch_size=16 captions_per_video=2 attention=32 \
 		learning_rate=0.004 dropout=0.1 --resume
 	$(HOCA) evaluate runs/demo
 	$(HOCA) caption data/demo-clips/videos/*.mp4 --model runs/demo --json > demo/captions.jsonl
@@ -111,6 +111,7 @@ verify-metrics: $(TOOLS)
 docs: picture
 	$(VENV)/bin/python benchmarks/readme_tables.py
 	$(VENV)/bin/python benchmarks/speed_pages.py
+	$(VENV)/bin/python benchmarks/recipes_page.py
 
 picture: demo-train
 	$(VENV)/bin/python benchmarks/readme_picture.py $(DEMO_CLIP) demo/attention.png docs/attention.png

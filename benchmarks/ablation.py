@@ -18,18 +18,19 @@ from experiment import ROOT, SCORES, Row, Run, summary, train, write
 
 from hoca.data import FolderDataset, binding
 from hoca.explain import rank_figure
-from hoca.explain.drawing import save, surface
+from hoca.explain.drawing import new_figure, save
 from hoca.metrics import Evaluator
 from hoca.models import names
 
 ATTRIBUTES = ("colour", "kind", "motion", "sound")
 RANKS = (2, 4, 8)
 MERGES = ("logits", "mixture")
+MODELS = names("*hoca*")
 
 
 def variants() -> dict[str, tuple[str, ...]]:
     """Name of the row → what it changes in the recipe."""
-    rows: dict[str, tuple[str, ...]] = {name: (f"model={name}",) for name in names()}
+    rows: dict[str, tuple[str, ...]] = {name: (f"model={name}",) for name in MODELS}
     rows |= {f"l-hoca-ubt rank {rank}": ("model=l-hoca-ubt", f"rank={rank}") for rank in RANKS}
     return rows | {f"l-hoca-ubt merge {merge}": ("model=l-hoca-ubt", f"merge={merge}") for merge in MERGES}
 
@@ -67,15 +68,15 @@ def table(options: argparse.Namespace) -> None:
 
 def accuracy_figure(rows: list[Row], path: Path) -> None:
     """Bars: means. Dots: seeds, which lie in two heaps rather than around the mean."""
-    figure = surface(9, 3.4)
+    figure = new_figure(9, 3.4)
     axis = figure.subplots()
     for place, attribute in enumerate(ATTRIBUTES):
-        x = [number + (place - 1.5) * 0.2 for number in range(len(names()))]
-        seeds = [[100 * row[attribute] for row in rows if row["variant"] == name] for name in names()]
+        x = [number + (place - 1.5) * 0.2 for number in range(len(MODELS))]
+        seeds = [[100 * row[attribute] for row in rows if row["variant"] == name] for name in MODELS]
         axis.bar(x, [fmean(values) for values in seeds], 0.18, label=attribute, alpha=0.75)
         dots = [(at, value) for at, values in zip(x, seeds, strict=True) for value in values]
         axis.plot(*zip(*dots, strict=True), "k.", markersize=3)
-    axis.set_xticks(range(len(names())), names())
+    axis.set_xticks(range(len(MODELS)), MODELS)
     axis.set_ylabel("right word, % of clips")
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper center", frameon=False, ncols=4, fontsize=9)

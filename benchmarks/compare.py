@@ -42,7 +42,7 @@ def main() -> None:
     if options.stage != "table":
         train(runs, options.jobs)
     if options.stage != "train":
-        videos = read_corpus(Path(read_recipe(options.recipe, changes).data) / "captions.jsonl").split("test")
+        videos = read_corpus(Path(read_recipe(options.recipe, changes).data.folder) / "captions.jsonl").split("test")
         evaluator = Evaluator({video.id: video.captions for video in videos})
         rows = [
             {"variant": run.name, "seed": run.seed, **evaluator.evaluate(run.said(), SCORES).corpus} for run in runs

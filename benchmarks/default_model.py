@@ -33,17 +33,24 @@ from pathlib import Path
 import torch
 from experiment import ROOT, SCORES, Row, Run, summary, train, write
 
-from hoca.data import FolderDataset, Vocabulary
-from hoca.models import Config
-from hoca.training.checkpoint import SHIPPED, Checkpoint, in_bytes, locate, read_checkpoint, write_checkpoint
+from hoca.checkpoint import (
+    SHIPPED,
+    Checkpoint,
+    load_model,
+    locate,
+    model_facts,
+    quantize_int8,
+    read_checkpoint,
+    write_checkpoint,
+)
+from hoca.data import FolderDataset
+from hoca.models.hoca import HocaConfig
 from hoca.training.detector import fit
 
-RESULTS, CARD = ROOT / "results", ROOT / "docs" / "model-card.md"
 RECIPE = ROOT / "recipes" / "default-compare.yaml"
 SUBSETS = {"image": "[image]", "image+motion": "[image,motion]", "image+audio": "[image,audio]"}
-SEARCH = ("beam", "length_penalty", "max_length", "no_repeat", "evidence")
-DETECTS, EPOCHS = ("image", "audio"), {"all": 3, "videos": 10}  # of the word detector
-CHOICE = {"beam": 8, "evidence": 0.15}  # how the model searches that has it
+DETECTOR, EPOCHS = ("image", "audio"), {"all": 3, "videos": 10}  # modalities and training of the word detector
+CHOICE = {"beam": 8, "detector_weight": 0.15}  # how the model searches that has it
 EXAMPLES = 10
 
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -73,24 +80,22 @@ def mean(out: Path, given: Sequence[Path], modalities: Sequence[str]) -> None:
 
 def detect(out: Path, run: Path, data: Path) -> None:
     """The model with a detector of words, fitted on photos and videos and then on videos alone, and a wider search."""
-    found = read_checkpoint(locate(run))
-    config = replace(Config.from_json(found.facts["config"]), detects=DETECTS)
-    parts = [(FolderDataset(data / name, modalities=DETECTS).preload(), epochs) for name, epochs in EPOCHS.items()]
-    detector = fit(config, Vocabulary.from_json(found.facts["vocabulary"]), parts)
-    weights = {f"model.detector.{key}": value for key, value in detector.state_dict().items()}
-    weights |= {f"model.{key}": value for key, value in found.part("model").items()}
-    facts = {"config": config.to_json(), "recipe": found.facts["recipe"] | CHOICE}
-    write_checkpoint(out, Checkpoint(weights, found.facts | facts))
+    found = load_model(run)
+    model, search = found.model, replace(found.search, **CHOICE)
+    model.config = replace(model.config, word_detector=DETECTOR)
+    parts = [(FolderDataset(data / name, modalities=DETECTOR).preload(), epochs) for name, epochs in EPOCHS.items()]
+    model.detector = fit(model.config, model.vocabulary, parts)
+    weights = {f"model.{key}": value for key, value in model.state_dict().items()}
+    write_checkpoint(out, Checkpoint(weights, model_facts(model, found.specification, search)))
     print(out)
 
 
-def ship(run: Path, modalities: Sequence[str]) -> None:
+def ship(run: Path, modalities: Sequence[str], out: Path) -> None:
     """A model in bytes, with what is needed to caption and nothing of where it was trained."""
     found = _kept(read_checkpoint(locate(run)), modalities)
-    recipe = {key: found.facts["recipe"][key] for key in SEARCH}
-    facts = {key: found.facts[key] for key in ("config", "vocabulary", "specification")} | {"recipe": recipe}
-    write_checkpoint(SHIPPED, Checkpoint(in_bytes(found.tensors), facts))
-    print(f"{SHIPPED}: {SHIPPED.stat().st_size / 1e6:.1f} MB")
+    facts = {key: found.facts[key] for key in ("model", "config", "vocabulary", "specification", "search")}
+    write_checkpoint(out, Checkpoint(quantize_int8(found.tensors), facts))
+    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
 
 def _kept(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
@@ -98,11 +103,11 @@ def _kept(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
 
 
 def keep(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
-    """The model of a checkpoint without its other modalities and the groups that they belong to.
+    """The paper's captioner of a checkpoint without its other modalities and the groups that they belong to.
 
     It says what the whole model says of videos that lack them.
     """
-    config = Config.from_json(found.facts["config"])
+    config, specification = HocaConfig.from_json(found.facts["config"]), found.facts["specification"]
     kept = [m for m in config.modalities if m in modalities]
     groups = [group for group in config.groups if set(group) <= set(kept)]
     weights = {}
@@ -123,11 +128,9 @@ def keep(found: Checkpoint, modalities: Sequence[str]) -> Checkpoint:
             hidden, *contexts = value.split([config.hidden, *[2 * config.hidden] * len(config.modalities)], dim=1)
             value = torch.cat([hidden, *(x for m, x in zip(config.modalities, contexts, strict=True) if m in kept)], 1)
         weights[f"model.{key}"] = value
-    smaller = config.to_json() | {"groups": groups}
-    for name in ("modalities", "max_steps"):
-        smaller[name] = {m: smaller[name][m] for m in kept}
-    specification = {m: found.facts["specification"][m] for m in kept}
-    return Checkpoint(weights, found.facts | {"config": smaller, "specification": specification})
+    widths, steps, made = ({m: each[m] for m in kept} for each in (config.modalities, config.max_steps, specification))
+    smaller = replace(config, modalities=widths, max_steps=steps, groups=tuple(groups))
+    return Checkpoint(weights, found.facts | {"config": smaller.to_json(), "specification": made})
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
@@ -171,7 +174,7 @@ def table(options: argparse.Namespace) -> None:
     columns = (*SCORES, *compared[1:], *(f"{name} - hoca-u" for name in compared))
     note = {"recipe": RECIPE.name, "conditions": options.conditions}
     found = summary(rows, columns)
-    write(RESULTS / "default-model.csv", [row | note for row in found])
+    write(options.results / "default-model.csv", [row | note for row in found])
     short = [
         {
             "variant": row["variant"],
@@ -179,7 +182,7 @@ def table(options: argparse.Namespace) -> None:
         }
         for row in found
     ]
-    fill(CARD, {"comparison": _markdown(short)})
+    fill(options.card, {"comparison": _markdown(short)})
 
 
 def _digits(name: str) -> int:
@@ -190,19 +193,15 @@ def score(options: argparse.Namespace) -> None:
     """The shipped model on the official-val frames and the clips set aside, with all and with some modalities."""
     from hoca.captioning import load
     from hoca.data import evaluation_batches
-    from hoca.training.distributed import Processes
-    from hoca.training.evaluation import caption_batches
+    from hoca.distributed import Distributed
+    from hoca.evaluation import caption_batches
 
-    model, rows, said = load(), [], {}
-    whole = "+".join(model.config.modalities)
-    for split, shown in (
-        ("validation", "image"),
-        *(("test", shown) for shown in _subsets(list(model.config.modalities))),
-    ):
+    captioner, rows, said = load(), [], {}
+    modalities = list(captioner.model.config.modalities)
+    for split, shown in (("validation", "image"), *(("test", shown) for shown in _subsets(modalities))):
         dataset = FolderDataset(Path(options.data) / "videos", modalities=shown.split("+"))
-        captions = caption_batches(
-            model, evaluation_batches(dataset, split), model.search, Processes(0, 1, torch.device("cpu"))
-        )
+        alone = Distributed(0, 1, captioner.device)
+        captions = caption_batches(captioner.model, evaluation_batches(dataset, split), captioner.search, alone)
         found = _evaluator(Path(options.data) / "videos", split).evaluate(captions, SCORES)
         each = [100 * video["CIDEr"] for video in found.per_video.values()]
         said[split, shown] = captions
@@ -219,11 +218,11 @@ def score(options: argparse.Namespace) -> None:
                 "words": round(sum(len(t.split()) for t in captions.values()) / len(captions), 1),
             }
         )
-    write(RESULTS / options.table, rows)
-    examples = dict(sorted(said["test", whole].items(), key=lambda pair: int(pair[0].removeprefix("video")))[:EXAMPLES])
-    fill(
-        CARD, {"scores": _markdown(rows), "examples": "\n".join(f"| {id} | {text} |" for id, text in examples.items())}
-    )
+    write(options.results / options.table, rows)
+    whole = said["test", "+".join(modalities)]
+    chosen = sorted(whole, key=lambda id: int(id.removeprefix("video")))[:EXAMPLES]
+    examples = "\n".join(f"| {id} | {whole[id]} |" for id in chosen)
+    fill(options.card, {"scores": _markdown(rows), "examples": examples})
 
 
 def _subsets(modalities: list[str]) -> list[str]:
@@ -261,11 +260,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("mean", "detect", "ship", "score", "compare", "table"))
     parser.add_argument(
-        "paths", nargs="*", type=Path, help="mean, detect: a file to write and runs; ship: a run or file"
+        "paths", nargs="*", type=Path, help="mean, detect: a file to write and runs; ship: a run, and a file to write"
     )
     parser.add_argument("--modalities", nargs="*", default=[], help="mean, ship: those to keep; all by default")
     parser.add_argument("--data", default=str(ROOT / "data" / "default"), help="folder of `hoca data prepare default`")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--table", default="default-model-shipped.csv", help="score: the file in results/")
+    parser.add_argument("--card", type=Path, default=ROOT / "docs" / "model-card.md", help="the page to fill in")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-compare")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="processes that train at a time")
@@ -277,7 +278,7 @@ def main() -> None:
     elif options.command == "detect":
         detect(*options.paths, Path(options.data))
     elif options.command == "ship":
-        ship(options.paths[0], options.modalities)
+        ship(options.paths[0], options.modalities, *(options.paths[1:] or [SHIPPED]))
     else:
         {"score": score, "compare": compare, "table": table}[options.command](options)
 

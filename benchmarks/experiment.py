@@ -43,7 +43,7 @@ class Run:
 
 
 def train(runs: Sequence[Run], jobs: int) -> None:
-    """Train every run that has not captioned its test split yet, `jobs` at a time; a run that was cut off goes on."""
+    """Train every run that has not captioned its test split yet, `jobs` at a time; one that was cut off is resumed."""
     waiting = [run for run in runs if not run.captions.is_file()]
     total = len(waiting)
     running: dict[Run, subprocess.Popen[bytes]] = {}
@@ -78,23 +78,23 @@ def _train_one(recipe: str, folder: str, *overrides: str) -> None:
 
 
 def nats_per_word(run: Path, split: str = "test") -> float:
-    """How surprised the run's model is by the captions of a split: steadier than scores of what it says."""
+    """The loss of the run's model on the captions of a split, eq. 24: steadier than scores of what it says."""
     import torch
 
     from hoca.captioning import load
     from hoca.data import Batches, FolderDataset
-    from hoca.training import read_recipe
-    from hoca.training.objective import caption_loss
+    from hoca.training.objectives import word_losses
+    from hoca.training.recipe import read_run
 
-    model = load(run)
-    device, pad = next(model.parameters()).device, model.vocabulary.pad
-    dataset = FolderDataset(read_recipe(run / "recipe.yaml").data, modalities=list(model.config.modalities))
+    captioner, data = load(run), read_run(run).data
+    model, pad = captioner.model, captioner.model.vocabulary.pad
+    dataset = FolderDataset(data.folder, modalities=list(model.config.modalities), features=data.features)
     total = words = 0.0
     with torch.no_grad():
-        for batch in Batches(dataset, split, model.vocabulary, batch=16):
-            here = batch.to(device)
-            logits = model(here.features, here.lengths, here.words[:, :, :-1], here.category)
-            total += float(caption_loss(logits, here.words, pad, 0.0))
+        for batch in Batches(dataset, split, model.vocabulary, batch_size=16):
+            batch = batch.to(captioner.device)
+            logits = model(batch.features, batch.lengths, batch.words[:, :, :-1], batch.category)
+            total += float(word_losses(logits, batch.words[:, :, 1:], pad).sum())
             words += int((batch.words[:, :, 1:] != pad).sum())
     return total / words
 

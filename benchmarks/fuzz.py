@@ -38,7 +38,7 @@ PICTURES = {
     "image": media.Pictures(media.Spread(20), (260, 260)),
     "motion": media.Pictures(media.First(32, least=16), (224, 224), "area"),
 }
-LIMITS = media.Limits(bytes=2**26, seconds=600, pixels=2**22, frames=5000, decode_seconds=10, memory=2**30)
+LIMITS = media.DecodeLimits(bytes=2**26, seconds=600, pixels=2**22, frames=5000, decode_seconds=10, memory=2**30)
 SLOWEST = LIMITS.decode_seconds + 8  # start of a worker and the grace in which one that hangs is ended
 WARM = 100  # files after which caches are filled and nothing should grow any more
 OUTCOMES = ("decoded", "with damage", "refused", "crashed", "out of time", "out of memory")
@@ -131,7 +131,7 @@ class Run:
             self.started[path] = time.monotonic()
             yield media.Request(path, PICTURES, 22050)
 
-    def judge(self, path: Path, answer: media.Decoded | media.Failure) -> None:
+    def judge(self, path: Path, answer: media.DecodedVideo | media.Failure) -> None:
         tally = self.tallies[path.name.split("-")[1]]
         # Up to two files a worker are ahead of this one, so that the wait may be that of several.
         seconds = time.monotonic() - self.started.pop(path)
@@ -202,7 +202,7 @@ def outcome_of(reason: str) -> str:
     return "out of memory" if "more memory" in reason else "refused"
 
 
-def flaw(answer: media.Decoded) -> str:
+def flaw(answer: media.DecodedVideo) -> str:
     """What is wrong with a result; "" if it is what was asked for."""
     if not answer.pictures and answer.waveform is None:
         return "neither picture nor sound"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from hoca.explain import explain, write_report
 from hoca.files import replacing
-from hoca.web.serve import Settings, running
+from hoca.web.serve import ServeSettings, running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -84,7 +84,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         named = Path(shutil.copy(clip, Path(folder) / (clip.name if options.clip else "bunny.mp4")))
         write_report(explain(named, options.model, compare=options.compare), Path(folder) / "report.html")
-        with running(Settings(models=(options.model,), port=0)) as address, sync_playwright() as playwright:
+        with running(ServeSettings(models=(options.model,), port=0)) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
             report_picture(browser, Path(folder) / "report.html", options.word, out / "report.png")
             page_picture(browser, address, named, out / "serve.png")

@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from hoca.bench import complexity
-from hoca.explain.drawing import save, surface
+from hoca.explain.drawing import new_figure, save
 from hoca.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -279,7 +279,7 @@ def draw(out: Path) -> None:
     rows = [row for row in by_model("train") if "joined" not in row["path"]]
     models = list(dict.fromkeys(row["model"] for row in rows))
     bars = list(dict.fromkeys((row["path"], row["precision"]) for row in rows))
-    figure = surface(width=9, height=3.4)
+    figure = new_figure(width=9, height=3.4)
     for axis, (column, title) in zip(
         figure.subplots(1, 2), {"ms": "ms a training step", "peak_gb": "peak memory, GB"}.items(), strict=True
     ):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from hoca.features.backbones.inception_resnet import InceptionResNetV2, convert
 from hoca.files import replacing
+from hoca.networks.inception_resnet import InceptionResNetV2, convert
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = 4

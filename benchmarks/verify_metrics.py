@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("HOCA_DATA", ROOT.parent / "shared" / "data"))
-HARD = ROOT / "tests" / "metrics" / "hard_captions.json"
+HARD = ROOT / "tests" / "text" / "hard_captions.json"
 Captions = dict[str, list[str]]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from .training.tiny import write_dataset
 
@@ -19,6 +20,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A shell that runs the tests in the background ignores Ctrl-C, and what the tests start and interrupt would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A change is judged by the same examples every time; whoever runs the tests by hand tries new ones.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session")

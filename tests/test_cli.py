@@ -14,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hoca.checkpoint import Checkpoints, read_checkpoint
 from hoca.data import binding
 from hoca.features import FeatureStore
-from hoca.training import Checkpoints, read_checkpoint, train
+from hoca.training import train
 
+from .categories import CATEGORIES, train_with_categories
 from .conftest import Command, Device
 from .features.engines.clips import broken_links
 from .training.tiny import ENVIRONMENT, rows, tiny, tiny_file, write_dataset
@@ -33,6 +35,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tiny(data, tmp_path_factory.mktemp("runs") / "run", epochs=2))
+
+
+@pytest.fixture(scope="module")
+def with_categories(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_with_categories(data, tmp_path_factory.mktemp("categories"))
 
 
 @pytest.fixture
@@ -103,6 +110,26 @@ class TestCaption:
             assert (result.code, result.out) == (2, "")
             assert result.complaint.endswith("more than the limit of 100")
         assert "nosuch" in hoca("caption", clip(data), "--model", run, "--limit", "nosuch=1").complaint
+
+    def test_a_category_is_told_to_the_model(
+        self, hoca: Command, with_categories: Path, data: Path, tmp_path: Path
+    ) -> None:
+        for category in CATEGORIES:
+            result = hoca("caption", clip(data), "--model", with_categories, "--category", category)
+            assert (result.code, result.out) == (0, f"{category} again\n")
+            chosen = ["--category", category, "--out", tmp_path / "report.html"]
+            assert hoca("explain", clip(data), "--model", with_categories, *chosen).out == result.out
+
+    def test_a_category_that_the_model_does_not_know_is_told_once(
+        self, hoca: Command, with_categories: Path, run: Path, data: Path, tmp_path: Path
+    ) -> None:
+        for model, message in (
+            (with_categories, "category='music' is unknown to this model: known: news, sport, tv shows"),
+            (run, "category='music': this model was trained without categories, leave it out"),
+        ):
+            for command in (["caption", clip(data, 1)], ["explain", "--out", tmp_path / "report.html"]):
+                result = hoca(*command, clip(data, 0), "--model", model, "--category", "music")
+                assert (result.code, result.out, result.err) == (2, "", f"hoca: {message}\n")
 
     def test_what_is_no_model_is_named(self, hoca: Command, data: Path, tmp_path: Path) -> None:
         for model in (tmp_path / "nosuch", tmp_path, clip(data)):
@@ -184,8 +211,10 @@ class TestTrain:
             (["epoch=1"], "the command line: there is no key 'epoch': did you mean 'epochs'?"),
             (["model=l-hoca-ubtt"], "there is no model 'l-hoca-ubtt': did you mean 'l-hoca-ubt'?"),
             (["modalities=[image, sound]"], "no modality 'sound'"),
-            (["vectors=nosuch.bin"], "no word vectors nosuch.bin"),
+            (["word_vectors=nosuch.bin"], "no word vectors nosuch.bin"),
+            (["vectors=nosuch.bin"], "the command line: 'vectors' is now 'data.word_vectors'"),
             (["data=nosuch"], "no captions file nosuch/captions.jsonl"),
+            (["model=sa-lstm", "rank=2"], "the command line: sa-lstm has no option model.rank: "),
             (["orders=[9]"], "orders=(9,) leave no attention"),
             (["--nosuch"], "No such option: --nosuch"),
         ],
@@ -304,7 +333,11 @@ def test_data_prepare_takes_options(hoca: Command, tmp_path: Path) -> None:
 def test_models_are_listed(hoca: Command) -> None:
     result = hoca("models", "l-*")
     assert result.code == 0
-    assert result.out.splitlines() == ["l-hoca-b", "l-hoca-t", "l-hoca-ub", "l-hoca-ubt"]
+    rows = result.out.splitlines()
+    assert [row.split()[0] for row in rows] == ["l-hoca-b", "l-hoca-t", "l-hoca-ub", "l-hoca-ubt"]
+    assert re.fullmatch(r"l-hoca-ubt +\d+\.\d M  unary, binary and ternary Low-Rank HOCA \(Jin et al\..*\)", rows[-1])
+    assert "Yao et al." in hoca("models", "sa-lstm").out
+    assert hoca("models", "nosuch-*").out == ""
 
 
 def test_a_reader_that_goes_away_is_no_error(data: Path, run: Path) -> None:
@@ -325,7 +358,7 @@ def test_a_terminal_gets_a_bar_with_loss_cider_and_time_left(tiny_data: Path, tm
     import os
     import pty
 
-    recipe = tiny_file(tmp_path, tiny_data, tmp_path / "run", epochs=2, batch=2)
+    recipe = tiny_file(tmp_path, tiny_data, tmp_path / "run", epochs=2, batch_size=2)
     terminal, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "hoca", "train", str(recipe)],

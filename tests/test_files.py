@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hoca.errors import UserError
-from hoca.files import replacing
+from hoca.files import printable, replacing
 
 from .conftest import Device
 
@@ -108,3 +108,9 @@ def test_a_folder_is_named_as_one(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "link"):
         with pytest.raises(UserError, match=f"{path} is a folder: give the name of a file"):
             write(path, "new")
+
+
+def test_names_are_printed_in_one_line_whatever_bytes_they_hold() -> None:
+    """A byte that is no text is written as a shell takes it."""
+    assert printable(os.fsdecode(b"caf\xe9\nline\t\xc3\xa9.mp4")) == r"caf\xe9\nline\té.mp4"
+    assert printable(Path("a/\u2028b")) == r"a/\u2028b"

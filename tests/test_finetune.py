@@ -34,8 +34,8 @@ def start(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small(start: Path, data: Path, tmp_path: Path) -> list[str]:
     """The recipe's keys for a run of seconds."""
-    named = {"start": start, "data": data / "captions.jsonl", "videos": data / "videos", "run": tmp_path / "run"}
-    return [*(f"{key}={value}" for key, value in named.items()), "epochs=1", "batch=4", "device=cpu"]
+    named = {"init_from": start, "data": data / "captions.jsonl", "videos": data / "videos", "run": tmp_path / "run"}
+    return [*(f"{key}={value}" for key, value in named.items()), "epochs=1", "batch_size=4", "device=cpu"]
 
 
 RECIPE = ROOT / "recipes" / "finetune.yaml"
@@ -44,7 +44,7 @@ RECIPE = ROOT / "recipes" / "finetune.yaml"
 def test_features_are_made_words_learned_and_scores_printed(
     hoca: Command, small: list[str], start: Path, tmp_path: Path
 ) -> None:
-    result = hoca("train", RECIPE, *small, "minimum_count=1")
+    result = hoca("train", RECIPE, *small, "min_count=1")
     assert result.code == 0
     assert "CIDEr" in result.out
     assert "scores of the test videos" in result.err
@@ -53,7 +53,7 @@ def test_features_are_made_words_learned_and_scores_printed(
     assert (tmp_path / "run" / "captions-test.json").is_file()
 
 
-def test_going_on_extracts_nothing_again(hoca: Command, small: list[str], tmp_path: Path) -> None:
+def test_resuming_extracts_nothing_again(hoca: Command, small: list[str], tmp_path: Path) -> None:
     hoca("train", RECIPE, *small)
     features = sorted((tmp_path / "run" / "data" / "features").glob("*.safetensors"))
     before = [file.stat().st_mtime_ns for file in features]
@@ -65,7 +65,7 @@ def test_going_on_extracts_nothing_again(hoca: Command, small: list[str], tmp_pa
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        (["start=null"], "videos is given without start"),
+        (["init_from=null"], "videos is given without init_from"),
         (["videos=nosuch"], "nosuch is not there"),
         (["data=nosuch.jsonl"], "no captions file nosuch.jsonl"),
         (["data=."], "is a folder: with videos=, give the captions file"),

@@ -70,48 +70,6 @@ def test_metrics_need_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-UPPER_LAYERS = {  # package → what nothing in it may import, not even within a function
-    "ops": ("models", "generation", "training", "data", "features", "media", "explain", "captioning", "cli"),
-    "models": ("generation", "training", "features", "media", "explain", "captioning", "cli"),
-    "metrics": ("ops", "models", "generation", "training", "data", "features", "media", "explain", "captioning", "cli"),
-    "media": ("ops", "models", "generation", "training", "data", "features", "explain", "captioning", "cli"),
-    "features": ("ops", "models", "generation", "training", "data", "explain", "captioning", "cli"),
-    "data": ("ops", "models", "generation", "training", "explain", "captioning", "cli"),
-    "generation": ("training", "features", "media", "explain", "captioning", "cli"),
-    "explain": ("web", "cli"),
-}
-
-
-def imported(source: Path) -> set[str]:
-    """Full names of the modules and objects that a file imports, wherever in it; type checking alone is left out."""
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    idle = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if node in idle:
-            continue
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-@pytest.mark.parametrize("package", UPPER_LAYERS)
-def test_a_lower_layer_imports_no_upper_one(package: str) -> None:
-    forbidden = tuple(f"hoca.{upper}" for upper in UPPER_LAYERS[package])
-    for source in (ROOT / "src" / "hoca" / package).rglob("*.py"):
-        wrong = [
-            name for name in imported(source) if name in forbidden or name.startswith(tuple(f"{f}." for f in forbidden))
-        ]
-        assert wrong == [], f"{source.relative_to(ROOT)} imports {wrong}"
-
-
 def test_imports_are_absolute() -> None:
     for source in SOURCES:
         relative = [n for n in ast.walk(ast.parse(source.read_text())) if isinstance(n, ast.ImportFrom) and n.level]

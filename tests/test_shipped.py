@@ -11,19 +11,20 @@ import torch
 import hoca
 from hoca import features
 from hoca.captioning import VideoCaptioner
-from hoca.data import Corpus, FolderDataset, Video, default, evaluation_batches, write_corpus
-from hoca.training.checkpoint import SHIPPED, read_checkpoint
-from hoca.training.distributed import Processes
-from hoca.training.evaluation import caption_batches
+from hoca.checkpoint import SHIPPED, read_checkpoint
+from hoca.data import Corpus, FolderDataset, Video, evaluation_batches, write_corpus
+from hoca.distributed import Distributed
+from hoca.evaluation import caption_batches
+from hoca.generation import Search
 
 from .conftest import Command
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[VideoCaptioner]:
-    captioner = hoca.load()
-    yield captioner
-    captioner.close()
+def captioner() -> Iterator[VideoCaptioner]:
+    loaded = hoca.load()
+    yield loaded
+    loaded.close()
 
 
 @pytest.fixture(scope="module")
@@ -38,27 +39,29 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_is_small_and_carries_nothing_of_where_it_was_trained() -> None:
     assert SHIPPED.stat().st_size <= 30_000_000
-    assert set(read_checkpoint(SHIPPED).facts["recipe"]) == {
-        "beam",
-        "length_penalty",
-        "max_length",
-        "no_repeat",
-        "evidence",
-    }
+    facts = read_checkpoint(SHIPPED).facts
+    assert set(facts) - {"recipe"} == {"model", "config", "vocabulary", "specification", "search"}
+    assert set(facts.get("recipe", {})) <= {"search"}  # format 1 had it there
 
 
-def test_it_takes_the_features_that_hoca_extracts_by_default(model: VideoCaptioner) -> None:
-    assert model.specification.items() <= features.specify().items()
-    assert list(model.config.modalities) == ["image", "audio"]
+def test_it_searches_as_it_was_chosen_to(captioner: VideoCaptioner) -> None:
+    chosen = Search(beam=8, length_penalty=1.0, max_length=16, no_repeat=2, detector_weight=0.15)
+    assert captioner.search == chosen
+    assert captioner.model.detector is not None
 
 
-def test_its_name_is_default(model: VideoCaptioner) -> None:
-    assert hoca.load("default").vocabulary == model.vocabulary
+def test_it_takes_features_that_hoca_extracts(captioner: VideoCaptioner) -> None:
+    assert captioner.specification.items() <= features.specify("efficientnet-lite2").items()
+    assert list(captioner.model.config.modalities) == ["image", "audio"]
+
+
+def test_its_name_is_default(captioner: VideoCaptioner) -> None:
+    assert hoca.load("default").model.vocabulary == captioner.model.vocabulary
 
 
 @pytest.mark.slow
-def test_it_captions_files_and_the_second_one_quickly(model: VideoCaptioner, clips: Path) -> None:
-    first, second = (model.caption(file) for file in sorted(clips.iterdir()))
+def test_it_captions_files_and_the_second_one_quickly(captioner: VideoCaptioner, clips: Path) -> None:
+    first, second = (captioner.caption(file) for file in sorted(clips.iterdir()))
     assert len(first.words) >= 3
     assert first.text == " ".join(first.words)
     assert second.seconds["backbones"] < 0.1 * first.seconds["backbones"]
@@ -73,20 +76,22 @@ def test_the_command_line_takes_a_folder_and_needs_no_model(hoca: Command, clips
 
 
 @pytest.mark.slow
-def test_it_names_what_is_in_real_clips(model: VideoCaptioner, shared_data: Path, tmp_path: Path) -> None:
+def test_it_names_what_is_in_real_clips(captioner: VideoCaptioner, shared_data: Path, tmp_path: Path) -> None:
     """Sentences of set-aside clips that fit them better than those of their neighbours do."""
-    from hoca.data.msrvtt import clip_features, read
+    from hoca.data.msrvtt import clip_features, clip_split, read
     from hoca.features import FeatureStore
     from hoca.metrics import evaluate
 
-    official, store, specification = read(shared_data), FeatureStore(tmp_path / "features"), features.specify()
+    official, store, specification = read(shared_data), FeatureStore(tmp_path / "features"), captioner.specification
     for id, values, absent in clip_features(shared_data):
-        if default.set_aside(id, 0):
+        if clip_split(id) == "test":
             store.write(id, values, specification=specification, absent=absent, wait=False)
     videos = tuple(Video(id, "test", official[id].captions) for id in store.ids())
     write_corpus(Corpus("aside", videos), tmp_path)
-    batches = evaluation_batches(FolderDataset(tmp_path, modalities=list(model.config.modalities)), "test", 64)
-    said = caption_batches(model, batches, model.search, Processes(0, 1, torch.device("cpu")))
+    batches = evaluation_batches(
+        FolderDataset(tmp_path, modalities=list(captioner.model.config.modalities)), "test", 64
+    )
+    said = caption_batches(captioner.model, batches, captioner.search, Distributed(0, 1, torch.device("cpu")))
     references = {video.id: list(video.captions) for video in videos}
     shifted = dict(zip(said, [*list(said.values())[1:], said[videos[0].id]], strict=True))
     right, wrong = (evaluate(references, each, metrics=("CIDEr",)).corpus["CIDEr"] for each in (said, shifted))

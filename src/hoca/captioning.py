@@ -12,20 +12,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hoca.data.vocabulary import Vocabulary
+from hoca.checkpoint import load_model
 from hoca.devices import choose_device
-from hoca.errors import UserError
-from hoca.generation.step import inference
+from hoca.errors import UserError, nearest
+from hoca.generation import Search, inference
 from hoca.media.preview import PICTURES
-from hoca.models import Attention, Captioner, Config
-from hoca.options import make
-from hoca.training.checkpoint import locate, read_checkpoint
-from hoca.training.evaluation import Search
-from hoca.training.recipe import Recipe
+from hoca.models import CaptionModel, Explanation
+from hoca.models.trees import map_tensors
 
 if TYPE_CHECKING:
     from hoca.features import Extracted, Extractor
-    from hoca.media import Limits, Preview
+    from hoca.media import DecodeLimits, Decoders, Preview
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Caption:
     text: str
     words: tuple[str, ...]
     logprob: float  # log p(sentence, <eos> included)
-    attention: Attention  # per word: α_g and α [L, T_m], β [L]
+    explanation: Explanation  # what each word looked at: α_g and α [L, T_m], β [L], where the model can tell
     alternatives: tuple[tuple[str, float], ...]  # the other sentences of the beam with their log-probabilities
     absent: dict[str, str]  # modality → why it is missing
     seconds: dict[str, float]  # what took how long
@@ -50,40 +47,100 @@ class Caption:
         }
 
 
-class VideoCaptioner(Captioner):
-    """A captioner that knows how its features are made, so that it takes files."""
+class VideoCaptioner:
+    """A trained model together with the features it was trained on and how it searches, so that it takes files."""
 
-    def __init__(self, config: Config, vocabulary: Vocabulary, specification: dict[str, Any], search: Search) -> None:
-        super().__init__(config, vocabulary)
-        self.specification = specification
-        self.search = search
-        self._limits: Limits | None = None
+    def __init__(self, model: CaptionModel, specification: dict[str, Any], search: Search) -> None:
+        self.model, self.specification, self.search = model, specification, search
+        self._limits: DecodeLimits | None = None
 
     def caption(
-        self, video: Path | str, search: Search | None = None, *, pictures: int = 0, limits: Limits | None = None
+        self,
+        video: Path | str,
+        search: Search | None = None,
+        *,
+        category: str | None = None,
+        pictures: int = 0,
+        limits: DecodeLimits | None = None,
+        decoders: Decoders | None = None,
+        on_stage: Callable[[str], None] = lambda stage: None,
+        computing: Callable[[Callable[[], Caption]], Caption] = lambda work: work(),
     ) -> Caption:
-        """The sentence that this model finds for a video file.
+        """The sentence that the model finds for a video file.
 
-        pictures: how many a preview of the clip has, which a report shows; 0 = no preview. limits: what this file may
-        cost; None = the captioner's own.
+        category: the name of the video's category, for a model that was trained with them. pictures: how many a preview
+        of the clip has, which a report shows; 0 = no preview. limits: what this file may cost; None = `limits`.
+        decoders: processes to decode in, with limits of their own; None = the captioner's one. on_stage: is told what
+        is being done: decoding, features, words. computing: where the networks run, for a server of many threads.
         """
         begun = time.perf_counter()
+        number = self.category(category)
         extractor = self.extractor
+        on_stage("decoding")
         loaded = time.perf_counter()
-        extracted = extractor.extract(video, pictures=pictures, limits=limits)
+        decoded, shown = extractor.decode(video, pictures=pictures, limits=limits, decoders=decoders)
         seen = time.perf_counter()
-        if not extracted.features:
-            raise UserError(f"{video}: nothing to caption ({'; '.join(extracted.absent.values())})")
-        caption = self.describe(extracted, search)
-        return replace(caption, seconds={"backbones": loaded - begun, "features": seen - loaded, **caption.seconds})
+
+        def compute() -> Caption:
+            on_stage("features")
+            started = time.perf_counter()
+            extracted = extractor.features([decoded])[0]
+            if not extracted.features:
+                raise UserError(f"{video}: nothing to caption ({'; '.join(extracted.absent.values())})")
+            made = time.perf_counter()
+            on_stage("words")
+            caption = self.describe(extracted, search, category=number)
+            return replace(caption, seconds={"features": made - started} | caption.seconds)
+
+        caption = computing(compute)
+        seconds = {"backbones": loaded - begun, "decoding": seen - loaded} | caption.seconds
+        return replace(caption, seconds=seconds, preview=shown)
+
+    def describe(self, extracted: Extracted, search: Search | None = None, *, category: int | None = None) -> Caption:
+        """The sentence for features that were made as the specification says; category: its number."""
+        begun = time.perf_counter()
+        device = self.device
+        # float16 is what a feature store holds: the same file gives the same numbers as in training.
+        given = {m: torch.from_numpy(x)[None].half().float().to(device) for m, x in extracted.features.items()}
+        lengths = {m: torch.tensor([x.shape[1]]) for m, x in given.items()}  # of features [1, T_m, D_m]
+        number = None if category is None else torch.tensor([category])
+        with inference(self.model):
+            memory = self.model.encode(given, lengths, number)
+            found = (search or self.search)(self.model, memory).explained(self.model, memory)
+        texts, logprobs = found.texts(self.model.vocabulary)[0], found.logprob[0].tolist()
+        words = tuple(texts[0].split())
+        return Caption(
+            text=texts[0],
+            words=words,
+            logprob=logprobs[0],
+            explanation=_of_words(found.explanation, len(words)),
+            alternatives=tuple(zip(texts[1:], logprobs[1:], strict=False)),
+            absent=extracted.absent,
+            seconds={"words": time.perf_counter() - begun},
+        )
+
+    def category(self, name: str | None) -> int | None:
+        """The number of a category; one that the model does not know is an error that names those it knows."""
+        if name is None:
+            return None
+        known = self.model.config.categories
+        if not known:
+            raise UserError(f"category={name!r}: this model was trained without categories, leave it out")
+        if name not in known:
+            raise UserError(f"category={name!r} is unknown to this model: {nearest(name, known)}")
+        return known.index(name)
 
     @property
-    def limits(self) -> Limits | None:
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def limits(self) -> DecodeLimits | None:
         """What one file may cost; None = the usual."""
         return self._limits
 
     @limits.setter
-    def limits(self, limits: Limits | None) -> None:
+    def limits(self, limits: DecodeLimits | None) -> None:
         self._limits = limits
         if "extractor" in self.__dict__:
             self.extractor.limits = limits
@@ -99,42 +156,19 @@ class VideoCaptioner(Captioner):
         """What makes the features of files, its backbones loaded at the first file and kept for the next ones."""
         from hoca.features import BACKBONES, Extractor
 
-        for modality in self.config.modalities:
+        for modality in self.model.config.modalities:
             backbone = self.specification.get(modality, {}).get("backbone", "unknown")
             if backbone not in BACKBONES and not backbone.startswith("hf:"):
                 raise UserError(
                     f"this model was trained on {modality} features that hoca cannot make (backbone {backbone}), so it "
                     f"takes no files: hoca evaluate captions stored features"
                 )
-        return Extractor(self.specification, device=next(self.parameters()).device.type, limits=self.limits)
+        return Extractor(self.specification, device=self.device.type, limits=self.limits)
 
     def close(self) -> None:
         """End the process that decodes files; the next file starts another."""
         if "extractor" in self.__dict__:
             self.extractor.close()
-
-    def describe(self, extracted: Extracted, search: Search | None = None) -> Caption:
-        """The sentence for features that were made as this model's specification says."""
-        begun = time.perf_counter()
-        device = next(self.parameters()).device
-        # float16 is what a feature store holds: the same file gives the same numbers as in training.
-        given = {m: torch.from_numpy(x)[None].half().float().to(device) for m, x in extracted.features.items()}
-        lengths = {m: torch.tensor([x.shape[1]]) for m, x in given.items()}  # of features [1, T_m, D_m]
-        with inference(self):
-            memory = self.encode(given, lengths)
-            found = (search or self.search)(self, memory).with_attention(self, memory)
-        texts, logprobs = found.texts(self.vocabulary)[0], found.logprob[0].tolist()
-        words = tuple(texts[0].split())
-        return Caption(
-            text=texts[0],
-            words=words,
-            logprob=logprobs[0],
-            attention=_of_words(found.attention, len(words)),
-            alternatives=tuple(zip(texts[1:], logprobs[1:], strict=False)),
-            absent=extracted.absent,
-            seconds={"words": time.perf_counter() - begun},
-            preview=extracted.preview,
-        )
 
 
 def load(model: Path | str | None = None, device: str = "auto") -> VideoCaptioner:
@@ -142,33 +176,11 @@ def load(model: Path | str | None = None, device: str = "auto") -> VideoCaptione
 
     device: `auto` is the GPU if there is one.
     """
-    path = locate(model)
-    checkpoint = read_checkpoint(path)
-    facts = checkpoint.facts
-    for name in ("config", "vocabulary", "specification", "recipe"):
-        if name not in facts:
-            raise UserError(f"the checkpoint {path} does not tell its {name}: it was not written by `hoca train`")
-    captioner = VideoCaptioner(
-        Config.from_json(facts["config"]),
-        Vocabulary.from_json(facts["vocabulary"]),
-        facts["specification"],
-        Search.of(make(Recipe, (str(path), facts["recipe"]))),
-    )
-    try:
-        captioner.load_state_dict(checkpoint.part("model"))
-    except RuntimeError as error:
-        raise UserError(
-            f"the weights in {path} do not fit its own configuration and vocabulary: it was edited or mixed up"
-        ) from error
-    return captioner.to(choose_device(device)).eval()
+    loaded = load_model(model)
+    return VideoCaptioner(loaded.model.to(choose_device(device)), loaded.specification, loaded.search)
 
 
-def _of_words(attention: Attention | None, words: int) -> Attention:
+def _of_words(explanation: Explanation | None, words: int) -> Explanation:
     """The rows of the best sentence's words: [1, W, L, ...] → [words, ...]."""
-    assert attention is not None
     rows: Callable[[Tensor], Tensor] = lambda tensor: tensor[0, 0, :words].cpu()  # noqa: E731
-    return Attention(
-        groups={m: {g: rows(a) for g, a in groups.items()} for m, groups in attention.groups.items()},
-        merged={m: rows(a) for m, a in attention.merged.items()},
-        modalities={m: rows(b) for m, b in attention.modalities.items()},
-    )
+    return Explanation() if explanation is None else map_tensors(rows, explanation)

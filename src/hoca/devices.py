@@ -21,7 +21,7 @@ def choose_device(name: str) -> torch.device:
     except RuntimeError as error:
         raise UserError(f"device={name!r} is unknown: use auto, cpu or cuda") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device={name!r} asks for a GPU and none is to be seen: use device=auto")
+        raise UserError(f"device={name!r} asks for a GPU and none is available: use device=auto")
     return device
 
 

@@ -1,4 +1,4 @@
-"""The one exception for mistakes a user can make and mend."""
+"""The one exception for mistakes a user can make and fix."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, their hashes and their names."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -88,3 +89,15 @@ def _printed_to(found: os.stat_result) -> int | None:
             if os.path.samestat(found, os.fstat(descriptor)):
                 return descriptor
     return None
+
+
+def sha256_of(file: Path) -> str:
+    """The hash of a file's content."""
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def printable(name: Path | str) -> str:
+    """A file's name in one printable line, whatever bytes it is made of."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)

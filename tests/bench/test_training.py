@@ -14,7 +14,7 @@ from hoca.bench.word_by_word import WordByWordStep
 from hoca.bench.workload import caption_lengths
 from hoca.data import Batch
 from hoca.errors import UserError
-from hoca.training.step import PlainStep
+from hoca.training.step import Losses, PlainStep
 
 from ..conftest import Command
 
@@ -52,8 +52,8 @@ def test_one_timing_has_no_spread(hoca: Command, tmp_path: Path) -> None:
 
 def test_a_path_that_computes_something_else_gets_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:
     class Wrong(PlainStep):
-        def __call__(self, batch: Batch, rate: float) -> torch.Tensor:
-            return 1.01 * super().__call__(batch, rate)
+        def __call__(self, batch: Batch, rate: float) -> Losses:
+            return {name: 1.01 * loss for name, loss in super().__call__(batch, rate).items()}
 
     options = Options(2, 1, 3, 4, 8, 8, 30, calls=3, together=1)
     paths = [PathOption("word by word", "float32", WordByWordStep), PathOption("wrong", "float32", Wrong)]

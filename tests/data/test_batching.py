@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -50,43 +51,53 @@ def same(first: Batch, second: Batch) -> bool:
         and first.global_caption_count == second.global_caption_count
         and equal(first.words, second.words)
         and equal(first.category, second.category)
+        and equal(first.weights, second.weights)
+        and first.targets.keys() == second.targets.keys()
+        and all(equal(first.targets[name], second.targets[name]) for name in first.targets)
         and all(equal(first.features[name], second.features[name]) for name in first.features)
         and all(equal(first.lengths[name], second.lengths[name]) for name in first.lengths)
     )
 
 
 @settings(max_examples=60, deadline=None)
-@given(batch=sizes, captions=chunks, seed=seeds, epoch=st.integers(0, 100), bucket=st.booleans())
+@given(size=sizes, captions=chunks, seed=seeds, epoch=st.integers(0, 100), bucket=st.booleans())
 def test_every_caption_exactly_once_an_epoch(
     dataset: FolderDataset,
     vocabulary: Vocabulary,
-    batch: int,
+    size: int,
     captions: int | None,
     seed: int,
     epoch: int,
     bucket: bool,
 ) -> None:
     batches = Batches(
-        dataset, "train", vocabulary, batch=batch, captions=captions, seed=seed, epoch=epoch, bucket=bucket
+        dataset,
+        "train",
+        vocabulary,
+        batch_size=size,
+        captions_per_video=captions,
+        seed=seed,
+        epoch=epoch,
+        bucket=bucket,
     )
     yielded = list(batches)
     assert len(yielded) == len(batches)
     seen = Counter(pair for each in yielded for pair in captions_in(each, vocabulary))
     assert seen == Counter((video.id, text) for video in dataset.videos("train") for text in video.captions)
     for each in yielded:
-        assert len(each) <= batch
+        assert len(each) <= size
         assert each.words.shape[1] <= (captions or 7)
         assert each.caption_count == each.global_caption_count == len(captions_in(each, vocabulary))
-    assert sum(len(each) < batch for each in yielded) <= 1
+    assert sum(len(each) < size for each in yielded) <= 1
 
 
 @settings(max_examples=40, deadline=None)
-@given(batch=sizes, captions=chunks, seed=seeds, epoch=st.integers(0, 9), world=st.integers(2, 5))
+@given(size=sizes, captions=chunks, seed=seeds, epoch=st.integers(0, 9), world=st.integers(2, 5))
 def test_global_batches_do_not_depend_on_the_number_of_processes(
-    dataset: FolderDataset, vocabulary: Vocabulary, batch: int, captions: int | None, seed: int, epoch: int, world: int
+    dataset: FolderDataset, vocabulary: Vocabulary, size: int, captions: int | None, seed: int, epoch: int, world: int
 ) -> None:
     def batches(rank: int, world: int) -> list[Batch]:
-        options = {"batch": batch, "captions": captions, "seed": seed, "epoch": epoch}
+        options = {"batch_size": size, "captions_per_video": captions, "seed": seed, "epoch": epoch}
         return list(Batches(dataset, "train", vocabulary, **options, rank=rank, world=world))  # type: ignore[arg-type]
 
     parts = zip(*(batches(rank, world) for rank in range(world)), strict=True)
@@ -116,8 +127,10 @@ def test_order_is_reproducible_and_may_be_entered_anywhere(
     start: int,
     bucket: bool,
 ) -> None:
-    first = Batches(dataset, "train", vocabulary, batch=3, captions=captions, seed=seed, epoch=epoch, bucket=bucket)
-    other = Batches(dataset, "train", vocabulary, batch=3, captions=captions, seed=seed, bucket=bucket)
+    first = Batches(
+        dataset, "train", vocabulary, batch_size=3, captions_per_video=captions, seed=seed, epoch=epoch, bucket=bucket
+    )
+    other = Batches(dataset, "train", vocabulary, batch_size=3, captions_per_video=captions, seed=seed, bucket=bucket)
     other.set_epoch(epoch + 1)
     other.set_epoch(epoch)
     resumed = list(other.iterate(start))
@@ -128,7 +141,7 @@ def test_order_is_reproducible_and_may_be_entered_anywhere(
 
 def test_epochs_and_seeds_differ(dataset: FolderDataset, vocabulary: Vocabulary) -> None:
     def order(seed: int, epoch: int) -> list[tuple[str, str]]:
-        batches = Batches(dataset, "train", vocabulary, batch=4, captions=2, seed=seed, epoch=epoch)
+        batches = Batches(dataset, "train", vocabulary, batch_size=4, captions_per_video=2, seed=seed, epoch=epoch)
         return [pair for batch in batches for pair in captions_in(batch, vocabulary)]
 
     orders = [order(0, 0), order(0, 1), order(1, 0), order(2**32, 0)]
@@ -138,8 +151,8 @@ def test_epochs_and_seeds_differ(dataset: FolderDataset, vocabulary: Vocabulary)
 def test_workers_change_neither_order_nor_content_nor_the_generator(
     dataset: FolderDataset, vocabulary: Vocabulary
 ) -> None:
-    alone = Batches(dataset, "train", vocabulary, batch=4, captions=2, seed=5)
-    helped = Batches(dataset, "train", vocabulary, batch=4, captions=2, seed=5, workers=2)
+    alone = Batches(dataset, "train", vocabulary, batch_size=4, captions_per_video=2, seed=5)
+    helped = Batches(dataset, "train", vocabulary, batch_size=4, captions_per_video=2, seed=5, workers=2)
     state = torch.get_rng_state()
     both = list(zip(alone.iterate(3), helped.iterate(3), strict=True))
     assert len(both) == len(alone) - 3 > 0
@@ -149,13 +162,13 @@ def test_workers_change_neither_order_nor_content_nor_the_generator(
 
 def test_batches_can_be_sent_to_another_process(folder: Path, vocabulary: Vocabulary) -> None:
     dataset = FolderDataset(folder, on_problem="skip", report=lambda line: None)
-    batches = Batches(dataset, "train", vocabulary, batch=4)
+    batches = Batches(dataset, "train", vocabulary, batch_size=4)
     sent = pickle.loads(pickle.dumps(batches))
     assert all(same(*pair) for pair in zip(batches, sent, strict=True))
 
 
 def test_words_are_bos_words_eos_pad(dataset: FolderDataset, vocabulary: Vocabulary) -> None:
-    for batch in Batches(dataset, "train", vocabulary, batch=5, captions=3):
+    for batch in Batches(dataset, "train", vocabulary, batch_size=5, captions_per_video=3):
         rows = batch.words.flatten(0, 1)  # [B·R, L + 1]
         real = rows[rows.any(dim=1)]
         lengths = (real != vocabulary.pad).sum(dim=1)
@@ -178,16 +191,55 @@ def test_long_captions_are_cut_and_counted(dataset: FolderDataset, vocabulary: V
 def test_buckets_save_padding(dataset: FolderDataset, vocabulary: Vocabulary) -> None:
     for captions, share in ((1, 0.5), (2, 0.9), (3, 0.9)):
         shuffled, bucketed = (
-            Batches(dataset, "train", vocabulary, batch=4, captions=captions, bucket=bucket).padding()
+            Batches(dataset, "train", vocabulary, batch_size=4, captions_per_video=captions, bucket=bucket).padding()
             for bucket in (False, True)
         )
         assert bucketed < share * shuffled
 
 
 def test_a_batch_moves_but_its_lengths_stay(dataset: FolderDataset, vocabulary: Vocabulary) -> None:
-    batch = next(iter(Batches(dataset, "train", vocabulary, batch=4))).to("meta")
-    assert {values.device.type for values in [*batch.features.values(), batch.words, batch.category]} == {"meta"}
+    weights = {video.id: [1.0] * len(video.captions) for video in dataset.videos("train")}
+    batches = Batches(dataset, "train", vocabulary, batch_size=4, weights=weights, targets=count_captions)
+    batch = next(iter(batches)).to("meta")
+    moved = [*batch.features.values(), batch.words, batch.category, batch.weights, *batch.targets.values()]
+    assert {values.device.type for values in moved} == {"meta"}
     assert {values.device.type for values in batch.lengths.values()} == {"cpu"}
+
+
+def count_captions(captions: Sequence[str]) -> dict[str, Tensor]:
+    return {"count": torch.tensor(len(captions)), "first": torch.tensor([len(captions[0]), 1])}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_caption_brings_its_weight_and_a_video_its_targets(
+    dataset: FolderDataset, vocabulary: Vocabulary, workers: int
+) -> None:
+    videos = {video.id: video for video in dataset.videos("train")}
+    weights = {id: [hash_of(text) for text in video.captions] for id, video in videos.items()}
+    batches = Batches(
+        dataset, "train", vocabulary, batch_size=4, captions_per_video=2, weights=weights, targets=count_captions,
+        workers=workers,
+    )  # fmt: skip
+    for batch in batches:
+        assert batch.weights is not None
+        assert batch.weights.shape == batch.words.shape[:2]
+        for id, rows, counted in zip(batch.ids, batch.words.tolist(), batch.weights.tolist(), strict=True):
+            texts = [vocabulary.decode(row) for row in rows]
+            expected = [weights[id][videos[id].captions.index(text)] if text else 0.0 for text in texts]
+            assert counted == pytest.approx(expected)
+        assert batch.targets["count"].tolist() == [len(videos[id].captions) for id in batch.ids]
+        assert batch.targets["first"].tolist() == [[len(videos[id].captions[0]), 1] for id in batch.ids]
+
+
+def hash_of(text: str) -> float:
+    """Another weight for each caption."""
+    return 1 + sum(map(ord, text)) % 97 / 10
+
+
+def test_without_weights_and_targets_a_batch_has_none(dataset: FolderDataset, vocabulary: Vocabulary) -> None:
+    batch = next(iter(Batches(dataset, "train", vocabulary, batch_size=4)))
+    assert batch.weights is None
+    assert batch.targets == {}
 
 
 def test_evaluation_sees_each_video_once_in_order(dataset: FolderDataset) -> None:
@@ -200,8 +252,8 @@ def test_evaluation_sees_each_video_once_in_order(dataset: FolderDataset) -> Non
 
 
 def test_wrong_settings_are_named(dataset: FolderDataset, vocabulary: Vocabulary) -> None:
-    with pytest.raises(UserError, match="batch is 0"):
-        Batches(dataset, "train", vocabulary, batch=0)
+    with pytest.raises(UserError, match="batch_size is 0"):
+        Batches(dataset, "train", vocabulary, batch_size=0)
     with pytest.raises(UserError, match="rank 2 of 2"):
         Batches(dataset, "train", vocabulary, rank=2, world=2)
     with pytest.raises(UserError, match="no captioned videos in split test"):

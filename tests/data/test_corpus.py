@@ -158,3 +158,11 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, video
     categories = tuple(dict.fromkeys(video.category for video in videos if video.category is not None))
     corpus = Corpus(folder.name, tuple(videos), categories)
     assert read_corpus(write_corpus(corpus, folder)) == corpus
+
+
+def test_categories_can_be_numbered_as_a_model_does() -> None:
+    videos = tuple(Video(str(n), "train", ("a dog",), category) for n, category in enumerate(("sport", "news", None)))
+    corpus = Corpus("mine", videos, ("news", "sport"))
+    assert [corpus.category_number(video) for video in videos] == [1, 0, -1]
+    other = corpus.numbered(("sport", "music"))
+    assert [other.category_number(video) for video in videos] == [0, -1, -1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hoca.data import Corpus, Vocabulary, default, msrvtt, read_corpus
+from hoca.data import Corpus, default, msrvtt, read_corpus, read_vocabulary
 from hoca.errors import UserError
 from hoca.features import FeatureStore, specify
 
@@ -36,12 +36,12 @@ def test_no_official_validation_or_test_video_is_learned_from(prepared: Path, of
 
 
 @pytest.mark.slow
-def test_features_say_that_the_default_backbones_made_them(prepared: Path, shared_data: Path) -> None:
+def test_features_say_which_backbones_made_them(prepared: Path, shared_data: Path) -> None:
     store = FeatureStore(prepared / "all" / "features")
     photo = "flickr8k-1000268201_693b08cb0e"
     frames = next(video.id for video in read_corpus(prepared / "videos" / "captions.jsonl").split("validation"))
     for id in (frames, photo):
-        assert store.header(id).specification == specify()
+        assert store.header(id).specification == specify("efficientnet-lite2")
         assert set(store[id]) == {"image"}
     packed = np.load(shared_data / "images" / "flickr8k.npz")
     expected = packed["scale"] * (packed["q"][0] / 255.0) ** 2
@@ -50,7 +50,7 @@ def test_features_say_that_the_default_backbones_made_them(prepared: Path, share
 
 @pytest.mark.slow
 def test_the_vocabulary_has_the_common_words(prepared: Path) -> None:
-    words = Vocabulary.load(prepared / "vocabulary.json")
+    words = read_vocabulary(prepared / "vocabulary.json")
     assert 6000 < len(words) < 7000
     assert all(word in words for word in ("guitar", "cooking", "minecraft", "surfboard"))
 

@@ -73,7 +73,7 @@ def test_bucketing_keeps_padding_small_on_real_captions(prepared: Path) -> None:
     dataset = FolderDataset(prepared, modalities=["image"])
     vocabulary = Vocabulary.build(dataset.corpus.captions("train"), minimum=2)
     padding = {
-        (captions, bucket): Batches(dataset, "train", vocabulary, captions=captions, bucket=bucket).padding()
+        (captions, bucket): Batches(dataset, "train", vocabulary, captions_per_video=captions, bucket=bucket).padding()
         for captions in (1, 5)
         for bucket in (True, False)
     }

@@ -56,7 +56,9 @@ def test_rows_of_the_wanted_words(tmp_path: Path, write: Callable[[Path, Table],
 
 
 @pytest.mark.parametrize("write", FORMATS)
-def test_case_is_the_second_choice_and_the_first_such_word_the_one(tmp_path: Path, write: Callable[[Path, Table], None]) -> None:
+def test_case_is_the_second_choice_and_the_first_such_word_the_one(
+    tmp_path: Path, write: Callable[[Path, Table], None]
+) -> None:
     write(tmp_path / "vectors", TABLE | {"ENGLISH": [0, 1, 0]})
     vectors, found = load_vectors(tmp_path / "vectors", ["Dog", "DOG", "The", "english"])
     assert vectors.tolist() == [[0, 0, 1], [1, 2, 3], [4, 5, 6], [10, 11, 12]]

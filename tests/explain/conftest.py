@@ -30,6 +30,12 @@ def unary(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fit(data, tmp_path_factory.mktemp("explained") / "alone", model="hoca-u", epochs=6)
 
 
+@pytest.fixture(scope="session")
+def soft(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that attends to each modality, and has no groups of them."""
+    return fit(data, tmp_path_factory.mktemp("explained") / "soft", model="sa-lstm", epochs=6)
+
+
 @pytest.fixture(scope="module")  # an open browser keeps an event loop in this thread, which other tests may not expect
 def browser() -> Iterator[Browser]:
     with chromium() as opened:

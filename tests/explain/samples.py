@@ -6,7 +6,7 @@ import io
 
 import torch
 
-from hoca.explain import Explanation, Group, Modality, Reading
+from hoca.explain import ExplainedVideo, GroupWeights, Modality, ModelCaption
 from hoca.media import Clock, Preview
 from hoca.media.preview import Thumbnail
 
@@ -19,15 +19,15 @@ def rows(words: int, steps: int) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, torch.softmax(torch.randn(words, steps), 1).tolist()))
 
 
-def reading(words: tuple[str, ...] = WORDS, steps: dict[str, int] = STEPS, seconds: float = 4.0) -> Reading:
+def said(words: tuple[str, ...] = WORDS, steps: dict[str, int] = STEPS, seconds: float = 4.0) -> ModelCaption:
     shares = torch.softmax(torch.randn(len(words), len(steps)), 1).T.tolist()
     modalities = []
     for (name, count), share in zip(steps.items(), shares, strict=True):
         members = [(name,), tuple(steps)]
-        groups = tuple(Group(group, 1.0 + place, rows(len(words), count)) for place, group in enumerate(members))
+        groups = tuple(GroupWeights(group, 1.0 + place, rows(len(words), count)) for place, group in enumerate(members))
         spans = tuple((i * seconds / count, (i + 1) * seconds / count) for i in range(count))
         modalities.append(Modality(name, tuple(share), rows(len(words), count), groups, spans))
-    return Reading("a-model", "attention", " ".join(words), words, -1.5, (("a dog", -2.5),), tuple(modalities), {})
+    return ModelCaption("a-model", "attention", " ".join(words), words, -1.5, (("a dog", -2.5),), tuple(modalities), {})
 
 
 def preview(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> Preview:
@@ -45,5 +45,5 @@ def preview(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> 
     return Preview(clock, tuple(coded), (0.5,) * 480 if sound else ())
 
 
-def explanation(*readings: Reading, video: str = "clip.mp4") -> Explanation:
-    return Explanation(video, preview(), readings or (reading(),))
+def explanation(*captions: ModelCaption, video: str = "clip.mp4") -> ExplainedVideo:
+    return ExplainedVideo(video, preview(), captions or (said(),))

@@ -13,51 +13,69 @@ import hoca
 from hoca import media
 from hoca.errors import UserError
 from hoca.explain import collect, explain, model_name
-from hoca.media import Limits, Request, preview, write
+from hoca.media import DecodeLimits, Request, preview, write
 from hoca.media.decode import decode
 from hoca.media.preview import BYTES, decode_with_preview, envelope, thumbnails
 
-from .trained import clips
+from .trained import clips, silent_captioner
 
 
 def test_an_explanation_holds_what_the_caption_says(data: Path, run: Path) -> None:
     clip = clips(data, silent=False)[0]
     caption = hoca.load(run).caption(clip)
     explained = explain(clip, run)
-    reading = explained.readings[0]
-    assert (explained.video, reading.model) == (clip.name, "bound")
-    assert (reading.text, reading.words, reading.logprob) == (caption.text, caption.words, caption.logprob)
-    assert reading.alternatives == caption.alternatives
-    assert [m.name for m in reading.modalities] == ["image", "motion", "audio"]
-    for modality in reading.modalities:
-        words, steps = caption.attention.merged[modality.name].shape
+    found = explained.captions[0]
+    assert (explained.video, found.model) == (clip.name, "bound")
+    assert (found.text, found.words, found.logprob) == (caption.text, caption.words, caption.logprob)
+    assert found.alternatives == caption.alternatives
+    assert [m.name for m in found.modalities] == ["image", "motion", "audio"]
+    for modality in found.modalities:
+        words, steps = caption.explanation.attention[modality.name].shape
         assert len(modality.spans) == steps
         assert len(modality.weights) == len(modality.share) == words
-        assert modality.weights[0] == pytest.approx(caption.attention.merged[modality.name][0].tolist())
+        assert modality.weights[0] == pytest.approx(caption.explanation.attention[modality.name][0].tolist())
         assert [group.order for group in modality.groups] == [1, 2, 2, 3]
 
 
 def test_theta_is_that_of_the_model(data: Path, run: Path, unary: Path) -> None:
     clip = clips(data, silent=False)[0]
-    model = hoca.load(run)
-    for modality in explain(clip, model).readings[0].modalities:
-        assert [group.theta for group in modality.groups] == model.merge.theta[modality.name].tolist()
-    assert all(g.theta is None for m in explain(clip, unary).readings[0].modalities for g in m.groups)
+    captioner = hoca.load(run)
+    for modality in explain(clip, captioner).captions[0].modalities:
+        assert [group.theta for group in modality.groups] == captioner.model.merge.theta[modality.name].tolist()
+    assert all(g.theta is None for m in explain(clip, unary).captions[0].modalities for g in m.groups)
 
 
 def test_models_side_by_side(data: Path, run: Path, unary: Path) -> None:
     clip = clips(data, silent=False)[0]
     explained = explain(clip, run, compare=[unary], beam=2)
-    assert [reading.model for reading in explained.readings] == ["bound", "alone"]
-    assert [len(reading.alternatives) for reading in explained.readings] == [1, 1]
-    assert explained.readings[0].kind == "low-rank attention of orders 1, 2, 3, rank 1"
-    assert explained.readings[1].kind == "attention of order 1"
+    assert [each.model for each in explained.captions] == ["bound", "alone"]
+    assert [len(each.alternatives) for each in explained.captions] == [1, 1]
+    assert explained.captions[0].kind == "low-rank attention of orders 1, 2, 3, rank 1"
+    assert explained.captions[1].kind == "attention of order 1"
+
+
+def test_a_model_without_groups_tells_its_attention_and_its_shares(data: Path, soft: Path) -> None:
+    found = explain(clips(data, silent=False)[0], soft).captions[0]
+    assert found.kind == "sa-lstm"
+    assert [m.name for m in found.modalities] == ["image", "motion", "audio"]
+    for modality in found.modalities:
+        assert (modality.groups, len(modality.share)) == ((), len(found.words))
+        assert [sum(row) for row in modality.weights] == pytest.approx([1.0] * len(found.words), abs=1e-5)
+
+
+def test_a_model_that_explains_nothing_says_its_sentence(data: Path, run: Path) -> None:
+    clip, silent = clips(data, silent=True)[0], silent_captioner(run)
+    first, second = explain(clip, run, compare=[silent]).captions
+    assert first.modalities
+    assert (second.kind, second.modalities, list(second.absent)) == ("bag", (), ["audio"])
+    assert second.words == silent.caption(clip).words
+    assert len(second.words) == 5
 
 
 def test_the_pictures_of_a_report_are_decoded_within_the_models_limits(data: Path, run: Path) -> None:
     clip, model = clips(data, silent=False)[0], hoca.load(run)
     caption = model.caption(clip)
-    model.limits = Limits(bytes=100)
+    model.limits = DecodeLimits(bytes=100)
     with pytest.raises(UserError, match="more than the limit of 100"):
         collect(clip, [("bound", model, caption)])
 
@@ -65,7 +83,7 @@ def test_the_pictures_of_a_report_are_decoded_within_the_models_limits(data: Pat
 def test_limits_that_are_given_to_explain_leave_the_model_as_it_was(data: Path, run: Path) -> None:
     clip, model = clips(data, silent=False)[0], hoca.load(run)
     with pytest.raises(UserError, match="100"):
-        explain(clip, model, limits=Limits(bytes=100))
+        explain(clip, model, limits=DecodeLimits(bytes=100))
     assert model.limits is None
     assert model.caption(clip).text
 
@@ -99,8 +117,8 @@ def test_a_long_files_sound_is_shown_whole(tmp_path: Path) -> None:
 
 def test_a_silent_clip_has_no_outline_of_sound(data: Path, run: Path) -> None:
     explained = explain(clips(data, silent=True)[0], run)
-    assert list(explained.readings[0].absent) == ["audio"]
-    assert [m.name for m in explained.readings[0].modalities] == ["image", "motion"]
+    assert list(explained.captions[0].absent) == ["audio"]
+    assert [m.name for m in explained.captions[0].modalities] == ["image", "motion"]
 
 
 def test_pictures_come_with_the_times_at_which_they_are_shown(data: Path) -> None:
@@ -129,7 +147,7 @@ def test_a_caption_that_was_made_already_is_not_made_again(data: Path, run: Path
     clip = clips(data, silent=False)[0]
     model = hoca.load(run)
     caption = model.caption(clip)
-    assert collect(clip, [("mine", model, caption)]).readings[0].text == caption.text
+    assert collect(clip, [("mine", model, caption)]).captions[0].text == caption.text
 
 
 def test_pictures_full_of_detail_stay_small() -> None:

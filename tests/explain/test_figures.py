@@ -11,7 +11,7 @@ from hoca.errors import UserError
 from hoca.explain import Modality, attention_figure, cost_figure, curves_figure, rank_figure
 from hoca.explain.curves import read_curves
 
-from .samples import reading
+from .samples import WORDS, said
 
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
@@ -19,7 +19,7 @@ STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 @pytest.mark.parametrize("suffix", STARTS)
 def test_attention_is_drawn_in_the_format_of_the_name(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"figure{suffix}"
-    attention_figure(reading(), path)
+    attention_figure(said(), path)
     assert path.read_bytes().startswith(STARTS[suffix])
 
 
@@ -28,7 +28,7 @@ def test_words_never_overlap_however_many_modalities(tmp_path: Path, modalities:
     from matplotlib.image import imread
 
     path = tmp_path / "figure.png"
-    attention_figure(reading(steps={f"m{n}": 3 + n for n in range(modalities)}), path)
+    attention_figure(said(steps={f"m{n}": 3 + n for n in range(modalities)}), path)
     height, width, _ = imread(path).shape
     assert height >= 15 * 0.26 * 150
     assert width >= 150 * (3 + 2 * modalities)
@@ -36,14 +36,33 @@ def test_words_never_overlap_however_many_modalities(tmp_path: Path, modalities:
 
 def test_one_word_with_even_attention(tmp_path: Path) -> None:
     even = Modality("image", (1.0,), ((0.25,) * 4,), (), ((0.0, 1.0),) * 4)
-    attention_figure(replace(reading(("dog",)), modalities=(even,)), tmp_path / "figure.png")
+    attention_figure(replace(said(("dog",)), modalities=(even,)), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("told", [("image", "motion", "audio"), ("motion",), ()])
+def test_a_model_that_does_not_weigh_its_modalities_is_drawn_without_their_shares(
+    tmp_path: Path, told: tuple[str, ...]
+) -> None:
+    whole = said()
+    some = tuple(m if m.name in told else replace(m, share=(), groups=()) for m in whole.modalities)
+    attention_figure(replace(whole, modalities=some), tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text()
+    assert ("<!-- share β -->" in text) == bool(told)
+    for drawn in ("image", "motion", "audio", *WORDS):
+        assert f"<!-- {drawn} -->" in text
+
+
+def test_a_model_that_explains_nothing_has_no_figure(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the model a-model cannot tell what its words looked at"):
+        attention_figure(replace(said(), modalities=()), tmp_path / "figure.png")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["figure.txt", "figure"])
 def test_another_format_is_a_clear_mistake(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=r"must end in \.png, \.pdf or \.svg"):
-        attention_figure(reading(("dog",), {"image": 2}), tmp_path / name)
+        attention_figure(said(("dog",), {"image": 2}), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -13,7 +15,7 @@ import pytest
 from hoca.explain import explain, report, write_report
 
 from ..conftest import Command
-from .samples import explanation, reading
+from .samples import explanation, said
 from .trained import clips
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -33,38 +35,49 @@ def content(page: str) -> dict:
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
 
 
+def policy(page: str) -> str:
+    return next(a["content"] or "" for _, a in Tags(page).found if a.get("http-equiv") == "Content-Security-Policy")
+
+
 def test_a_report_of_a_real_clip_is_small_and_complete(data: Path, run: Path, unary: Path, tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.html"
     write_report(explain(clips(data, silent=False)[0], run, compare=[unary]), path)
     page = path.read_text(encoding="utf-8")
     assert len(page.encode()) < 3_000_000
     shown = content(page)
-    assert [r["model"] for r in shown["readings"]] == ["bound", "alone"]
+    assert [r["model"] for r in shown["captions"]] == ["bound", "alone"]
     assert len(shown["thumbnails"]) == 8
-    assert {g["theta"] is None for r in shown["readings"][:1] for m in r["modalities"] for g in m["groups"]} == {False}
+    assert {g["theta"] is None for r in shown["captions"][:1] for m in r["modalities"] for g in m["groups"]} == {False}
 
 
 def test_nothing_is_loaded_from_anywhere() -> None:
     page = report(explanation())
     for tag, attributes in Tags(page).found:
         assert not {"src", "href", "action"} & attributes.keys(), (tag, attributes)
-    policy = next(a["content"] for t, a in Tags(page).found if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy.startswith("default-src 'none'; img-src data:;")
-    assert "unsafe" not in policy
+    assert policy(page).startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy(page)
+
+
+def test_its_own_script_and_style_may_run() -> None:
+    page = report(explanation())
+    for element in ("script", "style"):
+        text = re.search(rf"<{element}>(.*?)</{element}>", page, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{element}-src 'sha256-{digest}';" in policy(page)
 
 
 def test_names_and_words_are_text_whatever_they_contain() -> None:
     words = ("a", HOSTILE, "dog&amp;")
-    said = replace(reading(words), model=HOSTILE, alternatives=((HOSTILE, -2.0),), absent={"audio": HOSTILE})
-    page = report(explanation(said, video=f"{HOSTILE}.mp4"))
+    hostile = replace(said(words), model=HOSTILE, alternatives=((HOSTILE, -2.0),), absent={"audio": HOSTILE})
+    page = report(explanation(hostile, video=f"{HOSTILE}.mp4"))
     scripts = [attributes for tag, attributes in Tags(page).found if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "data"}, {}]
     assert not [tag for tag, _ in Tags(page).found if tag == "img"]
-    assert content(page)["readings"][0]["words"] == list(words)
+    assert content(page)["captions"][0]["words"] == list(words)
 
 
 def test_sentences_can_be_read_without_scripts() -> None:
-    page = report(explanation(reading(("a", "dog", "&", "a", "cat"))))
+    page = report(explanation(said(("a", "dog", "&", "a", "cat"))))
     assert "<h1>a dog &amp; a cat</h1>" in page
 
 
@@ -90,7 +103,7 @@ class TestCommands:
         done = hoca("caption", clip, "--model", run, "--report", tmp_path / "r.html")
         assert done.code == 0
         shown = content((tmp_path / "r.html").read_text())
-        assert shown["readings"][0]["text"] == done.out.strip()
+        assert shown["captions"][0]["text"] == done.out.strip()
         done = hoca("caption", clip, clip, "--model", run, "--report", tmp_path / "r.html")
         assert done.code == 2
         assert "--report shows one video" in done.complaint

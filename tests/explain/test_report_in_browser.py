@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hoca.explain import write_report
+from hoca.explain import explain, write_report
 
 from ..browser import Visit
-from .samples import WORDS, explanation, reading
+from .samples import WORDS, explanation, said
 from .test_report import HOSTILE
+from .trained import clips, silent_captioner
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -110,14 +111,14 @@ def test_dark_and_light(browser: Browser, address: str) -> None:
 
 
 def test_two_models_stand_side_by_side(browser: Browser, tmp_path: Path) -> None:
-    write_report(explanation(reading(), replace(reading(), model="other")), tmp_path / "two.html")
+    write_report(explanation(said(), replace(said(), model="other")), tmp_path / "two.html")
     page = Visit(browser, (tmp_path / "two.html").as_uri(), viewport={"width": 1500, "height": 900}).page
-    first, second = (page.locator(".reading").nth(i).bounding_box() for i in (0, 1))
+    first, second = (page.locator(".caption").nth(i).bounding_box() for i in (0, 1))
     assert first is not None
     assert second is not None
     assert first["y"] == second["y"]
-    page.locator(".reading").nth(1).locator(".word").nth(3).hover()
-    assert page.locator(".reading").nth(1).locator(".shares em").inner_text() == WORDS[3]
+    page.locator(".caption").nth(1).locator(".word").nth(3).hover()
+    assert page.locator(".caption").nth(1).locator(".shares em").inner_text() == WORDS[3]
 
 
 def test_alternatives_come_with_their_probabilities(browser: Browser, address: str) -> None:
@@ -126,9 +127,46 @@ def test_alternatives_come_with_their_probabilities(browser: Browser, address: s
 
 
 def test_hostile_words_are_shown_as_they_are(browser: Browser, tmp_path: Path) -> None:
-    hostile = replace(reading(("a", HOSTILE)), model=HOSTILE, absent={"depth": HOSTILE})
+    hostile = replace(said(("a", HOSTILE)), model=HOSTILE, absent={"depth": HOSTILE})
     write_report(explanation(hostile, video=HOSTILE), tmp_path / "hostile.html")
     visit = Visit(browser, (tmp_path / "hostile.html").as_uri())
     assert visit.page.locator(".word").nth(1).inner_text() == HOSTILE
     assert visit.page.locator("img[src=x]").count() == 0
+    assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+
+def test_a_model_without_groups_has_bars_and_moments_and_no_switch(
+    browser: Browser, data: Path, soft: Path, tmp_path: Path
+) -> None:
+    explained = explain(clips(data, silent=False)[0], soft)
+    write_report(explained, tmp_path / "soft.html")
+    visit = Visit(browser, (tmp_path / "soft.html").as_uri())
+    said_words = explained.captions[0].words
+    words = visit.page.locator(".word")
+    assert words.all_inner_texts() == list(said_words)
+    seen = []
+    for number in (0, len(said_words) - 1):
+        words.nth(number).hover()
+        assert visit.page.locator(".shares em").inner_text() == said_words[number]
+        seen.append(lights(visit.page))
+    assert [len(lane) for lane in seen[0]] == [8, 20, 33]  # of eight frames
+    assert seen[0] != seen[1]
+    assert visit.page.locator(".orders").count() == 0
+    assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+
+def test_a_model_that_explains_nothing_stands_beside_one_that_does(
+    browser: Browser, data: Path, run: Path, tmp_path: Path
+) -> None:
+    silent = silent_captioner(run)
+    explained = explain(clips(data, silent=False)[0], silent, compare=[run])
+    write_report(explained, tmp_path / "silent.html")
+    visit = Visit(browser, (tmp_path / "silent.html").as_uri())
+    mute, other = visit.page.locator(".caption").all()
+    assert mute.locator(".word").all_inner_texts() == list(explained.captions[0].words)
+    mute.locator(".word").nth(2).hover()
+    assert mute.locator(".word").nth(2).get_attribute("aria-pressed") == "true"
+    assert visit.page.get_by_role("status").inner_text() == explained.captions[0].words[2]
+    assert [mute.locator(part).count() for part in (".cell", ".shares", ".orders", ".beam li")] == [8, 0, 0, 2]
+    assert [other.locator(part).count() for part in (".cell", ".shares", ".orders")] == [8, 1, 1]
     assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hoca.captioning import VideoCaptioner
+from hoca.checkpoint import load_model
 from hoca.data import binding
+from hoca.generation import Search
 from hoca.training import train
 
+from ..models.test_interface import Bag
 from ..training.tiny import tiny
 
 OPTIONS = binding.Options(
@@ -21,7 +25,19 @@ def prepare(folder: Path) -> Path:
 
 def fit(data: Path, run: Path, **changes: object) -> Path:
     settings = {"epochs": 12, "hidden": 16, "learning_rate": 0.03, "dropout": 0.1, "beam": 4, "max_length": 15}
-    return train(tiny(data, run, **{**settings, "merge": "mixture", **changes}))
+    if "model" not in changes:
+        settings["merge"] = "mixture"
+    return train(tiny(data, run, **{**settings, **changes}))
+
+
+def silent_captioner(run: Path) -> VideoCaptioner:
+    """One for the clips of a run that says words at random, and not what they looked at."""
+    loaded = load_model(run)
+    vocabulary = loaded.model.vocabulary
+    model = Bag(Bag.Config.of(loaded.model.config.modalities, hidden=8), vocabulary).eval()
+    model.name = "bag"
+    model.output.bias.data[vocabulary.eos] = -10.0  # words up to the limit
+    return VideoCaptioner(model, loaded.specification, Search(beam=2, max_length=5))
 
 
 def clips(data: Path, *, silent: bool) -> list[Path]:

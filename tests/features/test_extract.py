@@ -86,7 +86,7 @@ def test_large_pictures_give_features_like_small_ones() -> None:
 @pytest.mark.parametrize(
     ("specification", "message"),
     [
-        ({"image": {"backbone": "resnet", "steps": 20}}, "image wants backbone 'resnet': known: efficientnet-lite2"),
+        ({"image": {"backbone": "resnet", "steps": 20}}, "image wants backbone 'resnet': known: dinov2-small"),
         ({"image": {"backbone": "light-image", "sampling": "even", "steps": 81}}, "81 steps, give 1 to 80"),
         ({"image": {"backbone": "light-image", "sampling": "even"}}, "None steps"),
         ({"image": {"backbone": "light-image", "steps": 3}}, "sampling None, light-image knows even"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hoca.features import light
 from hoca.features.picture import Salient, shrink
+from hoca.media import Spread
 
 
 def still(colour: tuple[int, int, int], x: int = 20, count: int = 8) -> np.ndarray:
@@ -25,7 +26,7 @@ def moving(step_x: int, step_y: int, count: int = 10) -> np.ndarray:
 
 @given(st.integers(1, 500), st.integers(1, 80))
 def test_even_sampling_stays_inside_and_in_order(count: int, steps: int) -> None:
-    numbers = light.even(count, steps)
+    numbers = Spread(steps)(count)
     assert len(numbers) == steps
     assert numbers[0] >= 0
     assert numbers[-1] < count
@@ -66,6 +67,12 @@ def test_travel_has_the_direction_of_the_motion(step_x: int, step_y: int) -> Non
     right, down, larger, left, up, smaller = light.motion(moving(step_x, step_y), 20)[6:9, 96:102].T
     for one, other, step in ((right, left, step_x), (down, up, step_y), (larger, smaller, 0)):
         np.testing.assert_array_equal(np.sign(np.round(one - other, 2)), np.sign([step] * 3))
+
+
+def test_what_appears_and_goes_has_not_travelled() -> None:
+    frames = np.full((40, 64, 64, 3), 30, np.uint8)
+    frames[20:30, 8:24, 40:56] = (40, 200, 220)
+    assert not light.motion(frames, 20)[:, 96:102].any()
 
 
 def test_motion_does_not_see_a_still_picture() -> None:

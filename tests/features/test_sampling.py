@@ -19,6 +19,8 @@ def test_chunks_stay_inside_in_order_and_hold_their_middle(count: int, steps: in
     for start, middle in zip(starts, middles, strict=True):
         assert 0 <= start <= middle < start + CHUNK
         assert start + CHUNK <= max(count, CHUNK)
+        if CHUNK // 2 <= middle <= count - CHUNK // 2:
+            assert middle - start == CHUNK // 2
 
 
 @given(counts, st.integers(1, 80))

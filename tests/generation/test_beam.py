@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from hoca.errors import UserError
-from hoca.generation import Limits, beam_search, greedy
+from hoca.generation import SentenceLimits, beam_search, greedy
 
 from .tiny import VOCABULARY, all_sentences, captioner, encoded, sentences, teacher_forced, videos
 
-SHORT = Limits(max_length=3)
+SHORT = SentenceLimits(max_length=3)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
@@ -16,7 +16,7 @@ def test_beam_1_is_greedy(length_penalty: float) -> None:
     for seed in range(20):
         model = captioner(seed)
         memory = encoded(model)
-        for limits in (Limits(max_length=8), Limits(min_length=2, max_length=6, no_repeat=2)):
+        for limits in (SentenceLimits(max_length=8), SentenceLimits(min_length=2, max_length=6, no_repeat=2)):
             beam = beam_search(model, memory, limits, width=1, length_penalty=length_penalty)
             likeliest = greedy(model, memory, limits)
             assert torch.equal(beam.words, likeliest.words)
@@ -24,8 +24,10 @@ def test_beam_1_is_greedy(length_penalty: float) -> None:
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7, 1.0])
-@pytest.mark.parametrize("limits", [SHORT, Limits(0, 3), Limits(2, 3), Limits(1, 2, unknown=True)], ids=str)
-def test_a_wide_enough_beam_is_exhaustive_search(limits: Limits, length_penalty: float) -> None:
+@pytest.mark.parametrize(
+    "limits", [SHORT, SentenceLimits(0, 3), SentenceLimits(2, 3), SentenceLimits(1, 2, unknown=True)], ids=str
+)
+def test_a_wide_enough_beam_is_exhaustive_search(limits: SentenceLimits, length_penalty: float) -> None:
     everything = all_sentences(limits)
     for seed in range(4):
         model = captioner(seed)
@@ -43,7 +45,7 @@ def test_a_wide_enough_beam_is_exhaustive_search(limits: Limits, length_penalty:
 
 def test_places_left_empty_are_no_texts() -> None:
     model = captioner()
-    found = beam_search(model, encoded(model), Limits(max_length=1), width=7)
+    found = beam_search(model, encoded(model), SentenceLimits(max_length=1), width=7)
     assert found.words.shape[:2] == (3, 7)
     assert [sorted(texts) for texts in found.texts(VOCABULARY)] == [["a", "dog", "runs"]] * 3
 
@@ -53,7 +55,7 @@ def test_n_best_are_sorted_and_distinct_and_scored_as_teacher_forcing_does(lengt
     for seed in range(8):
         model = captioner(seed, ending=1.0)
         memory = encoded(model)
-        found = beam_search(model, memory, Limits(max_length=7), width=5, length_penalty=length_penalty)
+        found = beam_search(model, memory, SentenceLimits(max_length=7), width=5, length_penalty=length_penalty)
         assert (found.score.diff(dim=1) <= 0).all()
         torch.testing.assert_close(found.logprob, teacher_forced(model, memory, found.words))
         for rows in sentences(found):
@@ -70,7 +72,7 @@ def test_a_batch_is_its_videos_one_by_one_and_a_finished_sentence_waits_unchange
         model = captioner(seed, ending=2.0)
         features = videos()
         lengths = {"image": torch.tensor([4, 2, 3]), "motion": torch.tensor([1, 0, 4])}
-        limits = Limits(max_length=12)
+        limits = SentenceLimits(max_length=12)
         with torch.no_grad():
             together = beam_search(
                 model, model.encode(features, lengths), limits, width=3, length_penalty=length_penalty
@@ -101,7 +103,7 @@ def test_length_normalisation_favours_longer_sentences() -> None:
         model = captioner(seed, ending=1.0)
         memory = encoded(model)
         for penalty in (0.0, 2.0):
-            found = beam_search(model, memory, Limits(max_length=10), width=8, length_penalty=penalty)
+            found = beam_search(model, memory, SentenceLimits(max_length=10), width=8, length_penalty=penalty)
             words = sum(len(rows[0]) for rows in sentences(found))
             plain, normalised = plain + words * (penalty == 0), normalised + words * (penalty > 0)
     assert normalised > plain

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hoca.generation import Limits, beam_search, greedy
+from hoca.generation import SentenceLimits, beam_search, greedy
 from hoca.generation.beam import BeamSearch
 from hoca.generation.step import inference
-from hoca.models import Memory
+from hoca.models.trees import map_tensors
 
-from .tiny import captioner, encoded
+from .tiny import captioner, encoded, videos
 
-LIMITS = (Limits(max_length=11), Limits(min_length=2, max_length=9, no_repeat=2))
+LIMITS = (SentenceLimits(max_length=11), SentenceLimits(min_length=2, max_length=9, no_repeat=2))
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
-def test_finished_sentences_wait_unchanged_to_the_last_word(limits: Limits, length_penalty: float) -> None:
+def test_finished_sentences_wait_unchanged_to_the_last_word(limits: SentenceLimits, length_penalty: float) -> None:
     for seed in range(6):
         model = captioner(seed, ending=2.0)
         memory = encoded(model)
@@ -33,7 +33,7 @@ def test_finished_sentences_wait_unchanged_to_the_last_word(limits: Limits, leng
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_captured_on_a_gpu_it_finds_what_the_cpu_finds(limits: Limits) -> None:
+def test_captured_on_a_gpu_it_finds_what_the_cpu_finds(limits: SentenceLimits) -> None:
     for seed in range(4):
         model = captioner(seed, ending=1.0)
         memory = encoded(model)
@@ -42,13 +42,23 @@ def test_captured_on_a_gpu_it_finds_what_the_cpu_finds(limits: Limits) -> None:
         model.cuda()
         for width, other in expected.items():
             for _ in range(3):  # without graphs, captured, once more from the graphs
-                found = beam_search(model, on_gpu(memory), limits, width=width)
+                found = beam_search(model, map_tensors(torch.Tensor.cuda, memory), limits, width=width)
                 assert found.words.tolist() == other.words.tolist()
                 torch.testing.assert_close(found.logprob.cpu(), other.logprob)
 
 
-def on_gpu(memory: Memory) -> Memory:
-    h, c = (part.cuda() for part in memory.start)
-    parts = (memory.encoded, memory.keys, memory.masks, memory.present)
-    encodings, keys, masks, present = ({m: x.cuda() for m, x in part.items()} for part in parts)
-    return Memory(encodings, keys, masks, memory.ragged, present, (h, c))
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_graph_in_bf16_sees_weights_that_have_changed_since() -> None:
+    """Autocast keeps the weights that it has cast for a while: a graph must not hold on to them."""
+    model = captioner().float().cuda()
+    features = {m: x.float().cuda() for m, x in videos().items()}
+    limits = SentenceLimits(max_length=4)
+    for _ in range(4):
+        with torch.autocast("cuda", torch.bfloat16), inference(model):
+            memory = model.encode(features, {})
+            found = beam_search(model, memory, limits, width=3)
+            expected = BeamSearch(limits, 3, 0.0).run(model, memory)
+        torch.testing.assert_close(found.logprob, expected.total)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter))

@@ -7,24 +7,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
-from hoca.generation import Hypotheses, Limits, beam_search, greedy, sample
+from hoca.generation import Hypotheses, SentenceLimits, beam_search, greedy, sample
+from hoca.text import Vocabulary
 
 from .tiny import EOS, PAD, VOCABULARY, captioner, encoded, sentences
 
 LIMITS = [
-    Limits(max_length=4),
-    Limits(min_length=3, max_length=3),
-    Limits(min_length=0, max_length=0),
-    Limits(min_length=2, max_length=9, no_repeat=2),
-    Limits(min_length=4, max_length=12, no_repeat=1),
-    Limits(min_length=12, max_length=12, no_repeat=3),
-    Limits(max_length=5, unknown=True),
+    SentenceLimits(max_length=4),
+    SentenceLimits(min_length=3, max_length=3),
+    SentenceLimits(min_length=0, max_length=0),
+    SentenceLimits(min_length=2, max_length=9, no_repeat=2),
+    SentenceLimits(min_length=4, max_length=12, no_repeat=1),
+    SentenceLimits(min_length=12, max_length=12, no_repeat=3),
+    SentenceLimits(max_length=5, unknown=True),
 ]
 
 
-def searches(seed: int, limits: Limits) -> list[Hypotheses]:
+def searches(seed: int, limits: SentenceLimits) -> list[Hypotheses]:
     model = captioner(seed, ending=-1.0)
     memory = encoded(model)
     return [
@@ -36,7 +36,7 @@ def searches(seed: int, limits: Limits) -> list[Hypotheses]:
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_every_search_keeps_the_limits(limits: Limits) -> None:
+def test_every_search_keeps_the_limits(limits: SentenceLimits) -> None:
     for seed in range(3):
         for found in searches(seed, limits):
             for row in (row for rows in sentences(found) for row in rows):
@@ -62,14 +62,14 @@ def test_every_search_keeps_the_limits(limits: Limits) -> None:
 def test_what_is_blocked_equals_a_plain_count(
     said: list[list[int]], no_repeat: int, min_length: int, unknown: bool
 ) -> None:
-    limits = Limits(min_length, max_length=10, no_repeat=no_repeat, unknown=unknown)
+    limits = SentenceLimits(min_length, max_length=10, no_repeat=no_repeat, unknown=unknown)
     words = torch.tensor([[[VOCABULARY.bos, *row] for row in said]]).long()
     blocked = limits.blocked(words, VOCABULARY).expand(1, len(said), -1)[0].tolist()
     for row, found in zip(said, blocked, strict=True):
         assert [word for word, no in enumerate(found) if not no] == allowed(row, limits)
 
 
-def allowed(said: list[int], limits: Limits) -> list[int]:
+def allowed(said: list[int], limits: SentenceLimits) -> list[int]:
     n = limits.no_repeat
     pieces = [said[i : i + n] for i in range(len(said) - n + 1)]
     words = [
@@ -82,21 +82,21 @@ def allowed(said: list[int], limits: Limits) -> list[int]:
 
 def test_at_the_longest_only_the_end_is_left() -> None:
     words = torch.tensor([[[VOCABULARY.bos, 4, 5], [VOCABULARY.bos, 6, EOS]]])
-    blocked = Limits(max_length=2).blocked(words, VOCABULARY).expand(1, 2, -1)
+    blocked = SentenceLimits(max_length=2).blocked(words, VOCABULARY).expand(1, 2, -1)
     assert (~blocked).nonzero()[:, 2].tolist() == [EOS, EOS]
 
 
 def test_the_end_at_the_longest_costs_what_the_model_says() -> None:
     """The last <eos> is forced, its probability is not: the sentence is no likelier than it is."""
     model = captioner(ending=-4.0)
-    found = greedy(model, encoded(model), Limits(max_length=2))
+    found = greedy(model, encoded(model), SentenceLimits(max_length=2))
     assert found.logprob.max() < -2
 
 
 def test_a_model_with_many_words_never_repeats_pairs() -> None:
     vocabulary = Vocabulary([f"w{i}" for i in range(12)])
     model = captioner(5, vocabulary, ending=-6.0)
-    found = beam_search(model, encoded(model), Limits(max_length=25, no_repeat=2), width=4)
+    found = beam_search(model, encoded(model), SentenceLimits(max_length=25, no_repeat=2), width=4)
     for row in (row for rows in sentences(found) for row in rows):
         pairs = list(pairwise(row))
         assert len(set(pairs)) == len(pairs) >= 10
@@ -112,10 +112,10 @@ def test_a_model_with_many_words_never_repeats_pairs() -> None:
 )
 def test_impossible_limits_are_named(options: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        Limits(**options)
+        SentenceLimits(**options)
 
 
 def test_padding_is_never_said() -> None:
-    for found in searches(0, Limits(max_length=6)):
+    for found in searches(0, SentenceLimits(max_length=6)):
         for rows in found.words.tolist():
             assert all(PAD not in row[: row.index(EOS)] for row in rows)

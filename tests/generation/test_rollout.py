@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import torch
 
-from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
-from hoca.generation import Limits, greedy, sample
+from hoca.generation import SentenceLimits, greedy, sample
 from hoca.generation.rollout import keep_top
+from hoca.text import Vocabulary
 
 from .tiny import VOCABULARY, all_sentences, captioner, encoded, sentences, teacher_forced, videos
 
-SHORT = Limits(max_length=6)
+SHORT = SentenceLimits(max_length=6)
 
 
 def test_greedy_takes_the_likeliest_allowed_word_each_time() -> None:
@@ -21,7 +21,7 @@ def test_greedy_takes_the_likeliest_allowed_word_each_time() -> None:
     memory = encoded(model)
     found = greedy(model, memory, SHORT)
     with torch.no_grad():
-        logits, _ = model.decode(memory, found.words[:, :, :-1])
+        logits = model.decode(memory, found.words[:, :, :-1], model.begin(memory, 1)).logits
     for video, (row,) in enumerate(sentences(found)):
         for place, word in enumerate([*row, VOCABULARY.eos]):
             allowed = [4, 5, 6] if place == 0 else [VOCABULARY.eos, 4, 5, 6]
@@ -46,13 +46,13 @@ def test_greedy_of_a_batch_is_that_of_its_videos_and_a_finished_sentence_stays()
         model, features = captioner(seed, ending=1.0), videos()
         lengths = {"image": torch.tensor([4, 2, 3]), "motion": torch.tensor([1, 0, 4])}
         with torch.no_grad():
-            together = greedy(model, model.encode(features, lengths), Limits(max_length=12))
+            together = greedy(model, model.encode(features, lengths), SentenceLimits(max_length=12))
             for video in range(3):
                 part = slice(video, video + 1)
                 memory = model.encode(
                     {m: x[part] for m, x in features.items()}, {m: x[part] for m, x in lengths.items()}
                 )
-                single = greedy(model, memory, Limits(max_length=12))
+                single = greedy(model, memory, SentenceLimits(max_length=12))
                 waited += single.words.shape[2] < together.words.shape[2]
                 assert sentences(single)[0] == sentences(together)[video]
                 torch.testing.assert_close(single.logprob[0], together.logprob[video])
@@ -62,9 +62,9 @@ def test_greedy_of_a_batch_is_that_of_its_videos_and_a_finished_sentence_stays()
 def test_a_finished_sentence_does_not_depend_on_how_long_others_may_grow() -> None:
     model = captioner(2, ending=1.0)
     memory = encoded(model)
-    longest = greedy(model, memory, Limits(max_length=15))
+    longest = greedy(model, memory, SentenceLimits(max_length=15))
     for max_length in range(1, 15):
-        found = greedy(model, memory, Limits(max_length=max_length))
+        found = greedy(model, memory, SentenceLimits(max_length=max_length))
         for video, ((row,), (whole,)) in enumerate(zip(sentences(found), sentences(longest), strict=True)):
             assert row == whole[:max_length]
             if len(whole) < max_length:
@@ -102,7 +102,7 @@ def test_the_narrowest_sampling_is_greedy(options: dict[str, float]) -> None:
 
 def test_great_heat_makes_all_words_alike() -> None:
     model = captioner()
-    found = sample(model, encoded(model, 1), Limits(max_length=1), count=6000, temperature=1e6, seed=0)
+    found = sample(model, encoded(model, 1), SentenceLimits(max_length=1), count=6000, temperature=1e6, seed=0)
     counts = Counter(row[0] for row in sentences(found)[0])
     assert all(abs(counts[word] / 6000 - 1 / 3) < 0.03 for word in (4, 5, 6))
 
@@ -110,12 +110,12 @@ def test_great_heat_makes_all_words_alike() -> None:
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_sentences_come_as_often_as_the_model_says(temperature: float) -> None:
     """Words outside the limits are left out and the others share their probability: a chi-square test, fixed seed."""
-    count, limits = 20_000, Limits(max_length=2)
+    count, limits = 20_000, SentenceLimits(max_length=2)
     model = captioner(4)
     memory = encoded(model, 1)
     everything = all_sentences(limits)
     with torch.no_grad():
-        logits, _ = model.decode(memory, everything[None, :, :-1])
+        logits = model.decode(memory, everything[None, :, :-1], model.begin(memory, len(everything))).logits
     logprob = torch.log_softmax(logits[0], -1) / temperature  # [sentences, 3, V]
     permitted = torch.full((3, len(VOCABULARY)), float("-inf")).double()
     permitted[0, 4:], permitted[1, 4:], permitted[1:, VOCABULARY.eos] = 0.0, 0.0, 0.0
@@ -154,7 +154,7 @@ def test_top_p_keeps_words_by_their_probability_at_the_temperature(temperature: 
     model = captioner(4)
     memory = encoded(model, 1)
     with torch.no_grad():
-        logits, _ = model.decode(memory, torch.tensor([[[VOCABULARY.bos]]]))
+        logits = model.decode(memory, torch.tensor([[[VOCABULARY.bos]]]), model.begin(memory, 1)).logits
     words = (4, 5, 6)  # all that may come first
 
     def likeliest(heat: float) -> set[int]:
@@ -166,7 +166,7 @@ def test_top_p_keeps_words_by_their_probability_at_the_temperature(temperature: 
                 kept.add(word)
         return kept
 
-    found = sample(model, memory, Limits(max_length=1), count=400, temperature=temperature, top_p=top_p, seed=0)
+    found = sample(model, memory, SentenceLimits(max_length=1), count=400, temperature=temperature, top_p=top_p, seed=0)
     assert {row[0] for row in sentences(found)[0]} == likeliest(temperature) != likeliest(1.0)
 
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from hoca.generation import Hypotheses, Limits, beam_search, greedy, sample
+from hoca.generation import Hypotheses, SentenceLimits, beam_search, greedy, sample
 from hoca.generation.step import inference
-from hoca.models import Captioner, Memory
+from hoca.models import Captioner, Memory, State
 
 from .tiny import captioner, encoded, sentences, videos
 
-LIMITS = Limits(max_length=5)
+LIMITS = SentenceLimits(max_length=5)
 Search = Callable[[Captioner, Memory], Hypotheses]
 searches = pytest.mark.parametrize(
     "search",
@@ -56,6 +56,22 @@ def test_dropout_is_off_and_every_part_returns_to_its_mode(search: Search) -> No
     assert not found.logprob.requires_grad
 
 
+@searches
+def test_the_start_state_too_is_made_without_dropout_and_gradients(search: Search) -> None:
+    """A captioner may compute in `begin`."""
+    model = captioner().train()
+    memory = encoded(model)
+    begun: list[tuple[bool, bool]] = []
+
+    def begin(memory: Memory, rows: int) -> State:
+        begun.append((model.training, torch.is_grad_enabled()))
+        return type(model).begin(model, memory, rows)
+
+    model.begin = begin  # type: ignore[method-assign]
+    search(model, memory)
+    assert begun == [(False, False)]
+
+
 def test_the_mode_returns_after_an_error_too() -> None:
     model = nn.Sequential(nn.Dropout(), nn.Linear(2, 2))
     model[1].eval()
@@ -82,19 +98,21 @@ def test_what_was_looked_at_for_each_generated_word(search: Search) -> None:
     model = captioner()
     memory = encoded(model)
     found = search(model, memory)
-    assert found.attention is None
+    assert found.explanation is None
     model.train()  # dropout must not show
-    attention = found.with_attention(model, memory).attention
-    assert attention is not None
+    explained = found.explained(model, memory)
+    assert torch.equal(explained.words, found.words)
+    explanation = explained.explanation
+    assert explanation is not None
     assert model.training
     model.eval()
-    torch.testing.assert_close(attention.merged, model.look(memory, found.words[:, :, :-1]).merged)
+    torch.testing.assert_close(explanation.attention, model.look(memory, found.words[:, :, :-1]).attention)
     rows, words = found.words.shape[1], found.words.shape[2] - 1
-    for alpha in (attention.merged["image"], *attention.groups["image"].values()):
+    for alpha in (explanation.attention["image"], *explanation.groups["image"].values()):
         assert alpha.shape == (3, rows, words, 4)
-    shares = attention.modalities["image"] + attention.modalities["motion"]
+    shares = explanation.shares["image"] + explanation.shares["motion"]
     torch.testing.assert_close(shares, torch.ones(3, rows, words).double())
-    assert (attention.modalities["motion"][1] == 0).all()
+    assert (explanation.shares["motion"][1] == 0).all()
 
 
 @searches

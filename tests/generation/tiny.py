@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hoca.data.vocabulary import Vocabulary
-from hoca.generation import Hypotheses, Limits
+from hoca.generation import Hypotheses, SentenceLimits
 from hoca.models import Captioner, Memory, create
+from hoca.text import Vocabulary
 
 WIDTHS = {"image": 4, "motion": 3}
 VOCABULARY = Vocabulary(["a", "dog", "runs"])
@@ -43,12 +43,12 @@ def encoded(model: Captioner, count: int = 3) -> Memory:
 def teacher_forced(model: Captioner, memory: Memory, words: Tensor) -> Tensor:
     """words [B, W, S], <bos> … <eos>, <pad> → log p of each sentence [B, W], given all its words at once."""
     with torch.no_grad():
-        logits, _ = model.decode(memory, words[:, :, :-1])
+        logits = model.decode(memory, words[:, :, :-1], model.begin(memory, words.shape[1])).logits
     gained = logits.log_softmax(-1).gather(3, words[:, :, 1:, None]).squeeze(3)
     return gained.masked_fill(words[:, :, 1:] == PAD, 0.0).sum(-1)
 
 
-def all_sentences(limits: Limits, vocabulary: Vocabulary = VOCABULARY) -> Tensor:
+def all_sentences(limits: SentenceLimits, vocabulary: Vocabulary = VOCABULARY) -> Tensor:
     """[sentences, max_length + 2]: everything that the limits allow."""
     ids = range(vocabulary.unk + (not limits.unknown), len(vocabulary))
     rows = []

@@ -20,7 +20,7 @@ DEFAULT = {
 }
 
 
-def every(path: Path) -> media.Decoded:
+def every(path: Path) -> media.DecodedVideo:
     return media.decode(media.Request(path, EVERY))
 
 
@@ -208,6 +208,19 @@ def test_the_common_colours_of_the_full_range_are_those_of_image_libraries(tmp_p
     assert np.abs(gaps).mean() < 0.5
 
 
+@pytest.mark.parametrize("size", [(128, 96), (127, 95), (1, 1)])
+def test_a_jpeg_has_the_pixels_that_image_libraries_give(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Odd sides too, where the last chroma sample stands for one pixel."""
+    from PIL import Image
+
+    rough = np.random.default_rng(0).integers(0, 255, (12, 14, 3), dtype=np.uint8)
+    Image.fromarray(rough).resize(size, Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
+    found = media.decode(media.Request(tmp_path / "a.jpg", {"a": media.Pictures(range, filter="common")}))
+    gaps = np.abs(found.pictures["a"][0].astype(int) - np.asarray(Image.open(tmp_path / "a.jpg")))
+    assert gaps.max() <= 4
+    assert gaps.mean() < 0.15
+
+
 def test_the_common_colours_of_the_limited_range_are_those_of_ffmpeg(tmp_path: Path) -> None:
     import av
 
@@ -284,15 +297,15 @@ def test_a_pick_outside_of_the_clip_is_a_mistake_of_the_program(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (media.Limits(bytes=100), "more than the limit of 100"),
-        (media.Limits(seconds=1), "longer than the limit of 1 s"),
-        (media.Limits(pixels=1000), "64×48"),
-        (media.Limits(frames=20), "limit of 20"),
-        (media.Limits(memory=10_000), "limit of 10000"),
-        (media.Limits(decode_seconds=0), "limit of 0 s"),
+        (media.DecodeLimits(bytes=100), "more than the limit of 100"),
+        (media.DecodeLimits(seconds=1), "longer than the limit of 1 s"),
+        (media.DecodeLimits(pixels=1000), "64×48"),
+        (media.DecodeLimits(frames=20), "limit of 20"),
+        (media.DecodeLimits(memory=10_000), "limit of 10000"),
+        (media.DecodeLimits(decode_seconds=0), "limit of 0 s"),
     ],
 )
-def test_limits_end_in_one_line(tmp_path: Path, limits: media.Limits, message: str) -> None:
+def test_limits_end_in_one_line(tmp_path: Path, limits: media.DecodeLimits, message: str) -> None:
     path = making.video(tmp_path / "a.mp4", "libx264", making.moving_square(30))
     with pytest.raises(UserError, match=message) as raised:
         media.decode(media.Request(path, EVERY), limits)

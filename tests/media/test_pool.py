@@ -31,7 +31,7 @@ def hostile(clip: Path, transform: object) -> media.Request:
 
 
 def children() -> set[int]:
-    """Processes of ours, the dead ones that nobody waited for too."""
+    """Distributed of ours, the dead ones that nobody waited for too."""
     return {int(task) for file in Path("/proc/self/task").glob("*/children") for task in file.read_text().split()}
 
 
@@ -78,7 +78,7 @@ def test_workers_do_not_import_torch(clip: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_worker_that_dies_costs_one_clip(clip: Path) -> None:
-    limits = media.Limits(decode_seconds=2, memory=512 * 2**20)
+    limits = media.DecodeLimits(decode_seconds=2, memory=512 * 2**20)
     good = media.Request(clip, PICTURES, 16000)
     with media.Decoders(1, limits) as decoders:
         for transform, message in (
@@ -99,7 +99,7 @@ def test_too_little_memory_is_no_damage_of_the_file(tmp_path: Path) -> None:
     """Decoders take what they get; half a clip must not pass for a whole one."""
     frames = np.zeros((8, 2160, 3840, 3), np.uint8)
     path = making.video(tmp_path / "large.mkv", "libx264", frames, options={"preset": "ultrafast", "refs": "8"})
-    short = media.Limits(memory=20 * 2**20)
+    short = media.DecodeLimits(memory=20 * 2**20)
     with media.Decoders(1, short) as decoders, pytest.raises(UserError, match=r"large\.mkv needs more memory than"):
         decoders.decode(media.Request(path, PICTURES))
     with media.Decoders(1) as decoders:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import wave
 from pathlib import Path
 
@@ -53,6 +55,11 @@ def test_frames_at_times_are_those_on_screen_then(tmp_path: Path) -> None:
     assert list(chosen.times) == wanted
 
 
+def test_a_frame_is_on_screen_at_its_own_time_however_the_container_rounds_it() -> None:
+    shown = [round(number / 24, 4) for number in range(48)]
+    assert media.AtTimes(tuple(number / 24 for number in range(48))).numbers(shown) == list(range(48))
+
+
 def test_each_frame_is_transformed_as_it_is_decoded(tmp_path: Path) -> None:
     media.write(tmp_path / "clip.mp4", moving_square(), 10)
     clip = media.read(tmp_path / "clip.mp4", transform=lambda frame: frame[::2, ::2])
@@ -69,7 +76,19 @@ def test_bad_frames_leave_no_file(tmp_path: Path) -> None:
     for frames in (moving_square()[:, :47], moving_square().astype(np.float32), moving_square()[:0]):
         with pytest.raises(UserError, match=r"clip\.mp4"):
             media.write(tmp_path / "clip.mp4", frames, 10)
+    with pytest.raises(ValueError, match="ndim"):  # only once the pictures are written
+        media.write(tmp_path / "clip.mp4", moving_square(), 10, np.zeros((2, 2, 100), np.float32))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_file_can_be_read_by_whom_the_umask_allows(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        media.write(tmp_path / "clip.mp4", moving_square(), 10)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "clip.mp4").stat().st_mode) == 0o666 & ~umask
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,12 @@ def test_a_candidate_equal_to_its_only_reference_is_perfect() -> None:
     assert scores.corpus["CIDEr"] == pytest.approx(10)
 
 
+def test_a_word_counts_as_often_as_the_reference_that_has_it_most() -> None:
+    references = {"a": ["the cat and the dog", "the end"], "b": ["x"]}
+    scores = evaluate(references, {"a": "the the the the the", "b": "x"}, ("BLEU-1",))
+    assert scores.per_video["a"]["BLEU-1"] == pytest.approx(2 / 5)
+
+
 def test_scores_per_video_average_to_the_corpus_where_the_metric_is_a_mean() -> None:
     scores = evaluate(REFERENCES, CANDIDATES, WITHOUT_METEOR)
     for name in ("ROUGE-L", "CIDEr"):

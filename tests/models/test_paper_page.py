@@ -75,7 +75,7 @@ def test_what_a_row_says_is_not_here_is_not_here(row: str) -> None:
 def test_lines_that_implement_an_equation_carry_its_number() -> None:
     derivation = {4, 10, 12, 13}
     folders = (ROOT / "src" / "hoca" / part for part in ("ops", "models", "training"))
-    sources = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py"))
+    sources = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
     found: set[int] = set()
     for first, last, more in re.findall(r"eq\. (\d+)(?:-(\d+))?((?:(?:,| and) \d+(?:-\d+)?)*)", sources):
         found |= set(range(int(first), int(last or first) + 1))

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hoca.data.vocabulary import Vocabulary
-from hoca.models import Captioner, create
+from hoca.models import Captioner, create, names
+from hoca.text import Vocabulary
 
+PAPER = names("*hoca-*")  # the paper's nine
 WIDTHS = {"image": 5, "motion": 4, "audio": 3}
 STEPS = {"image": 4, "motion": 3, "audio": 5}
 VOCABULARY = Vocabulary(["a", "man", "dog", "sings", "runs", "red", "loudly"])
@@ -23,6 +24,7 @@ Features = dict[str, Tensor]
 def captioner(name: str = "l-hoca-ubt", modalities: Mapping[str, int] = WIDTHS, **options: Any) -> Captioner:
     """In float64, every parameter (θ too) away from where it starts, so that no term is hidden by another."""
     model = create(name, modalities, VOCABULARY, **SIZES | options).double().eval()
+    assert isinstance(model, Captioner)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))

@@ -13,8 +13,8 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from hoca.models import recurrence, recurrence_kernels
 from hoca.ops import fused
+from hoca.ops.lstm import kernels, run_fused
 
 VIDEOS, WORDS, STEPS, SIZE = 2, 3, 80, 512
 
@@ -51,7 +51,7 @@ def lstm(rows: int, dtype: torch.dtype) -> Tensor:
     layer = torch.nn.LSTM(SIZE, SIZE, batch_first=True, bidirectional=True)
     zeros = torch.zeros(2, rows, SIZE, dtype=dtype)
     real = torch.ones(rows, 3, dtype=torch.bool)
-    return recurrence.run_fused(layer, torch.zeros(rows, 3, SIZE, dtype=dtype), (zeros, zeros), real)[0]
+    return run_fused(layer, torch.zeros(rows, 3, SIZE, dtype=dtype), (zeros, zeros), real)[0]
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def main() -> None:
     driver.set_active(H200())
     JITFunction.run = compile_only
     fused._runs = lambda tensors: True
-    recurrence_kernels._chains = lambda features: True
+    kernels._chains = lambda features: True
     for kind, modalities, dtype, masked in (
         ("unary", 1, torch.bfloat16, True),
         ("low_rank", 3, torch.bfloat16, False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,20 @@ import pytest
 import torch
 
 import hoca
-from hoca.data import Batches, FolderDataset, Vocabulary
+from hoca.checkpoint import Checkpoints, read_checkpoint
+from hoca.data import Batches, FolderDataset, read_vocabulary
+from hoca.distributed import Distributed
 from hoca.errors import UserError
+from hoca.evaluation import caption_split
 from hoca.features import FeatureStore
 from hoca.models import create
-from hoca.training import Checkpoints, Recipe, read_checkpoint, read_recipe, train
-from hoca.training.distributed import Processes
-from hoca.training.evaluation import Search, caption_split
+from hoca.training import Recipe, read_recipe, train
 from hoca.training.loop import Trainer
-from hoca.training.objective import caption_loss
+from hoca.training.objectives import word_losses
 
-from .tiny import COLOURS, column, rows, tiny, write_dataset
+from .tiny import COLOURS, changed, column, rows, tiny, write_dataset
 
-ALONE = Processes(0, 1, torch.device("cpu"))
+ALONE = Distributed(0, 1, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 def first_step(data: Path, run: Path, **changes: Any) -> dict[str, torch.Tensor]:
     """The weights after a single step, without dropout."""
-    train(tiny(data, run, epochs=1, batch=1000, dropout=0.0, **changes))
+    train(tiny(data, run, epochs=1, batch_size=1000, dropout=0.0, **changes))
     return weights(Checkpoints(run).newest()[0])
 
 
@@ -65,32 +67,32 @@ def test_the_table_has_a_row_per_epoch_with_the_rate_that_was_used(learned: Reci
 def test_the_run_folder_holds_what_the_design_says(learned: Recipe) -> None:
     run = Path(learned.run)
     assert read_recipe(run / "recipe.yaml") == learned
-    model = hoca.load(run)
-    assert Vocabulary.load(run / "vocabulary.json") == model.vocabulary
+    model = hoca.load(run).model
+    assert read_vocabulary(run / "vocabulary.json") == model.vocabulary
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_tensorboard_shows_every_epoch_once_even_after_a_resume(learned: Recipe, tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    train(replace(learned, epochs=9), resume=True)
+    train(changed(learned, epochs=9), resume=True)
     events = accumulator.EventAccumulator(str(Path(learned.run) / "events")).Reload()
     assert [event.step for event in events.Scalars("CIDEr")] == list(range(4, 37, 4))
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(column(Path(learned.run), "loss"))
 
 
-@pytest.mark.parametrize("average", [0.0, 0.5])
-def test_the_best_checkpoint_is_that_of_the_best_cider(tiny_data: Path, tmp_path: Path, average: float) -> None:
+@pytest.mark.parametrize("decay", [0.0, 0.5])
+def test_the_best_checkpoint_is_that_of_the_best_cider(tiny_data: Path, tmp_path: Path, decay: float) -> None:
     """A rate that is far too high after a good start, so that the last epochs are not the best, and neither are the
     latest weights as good as their average."""
-    changes = {"epochs": 6, "hidden": 16, "learning_rate": 0.3, "dropout": 0.0, "average": average}
+    changes = {"epochs": 6, "hidden": 16, "learning_rate": 0.3, "dropout": 0.0, "ema_decay": decay}
     recipe = tiny(tiny_data, tmp_path / "run", **changes)
     train(recipe)
     scores = column(tmp_path / "run", "CIDEr")
     best = read_checkpoint(Checkpoints(tmp_path / "run").best)
     assert best.facts["score"] == max(scores)
     dataset = FolderDataset(tiny_data)
-    greedily = replace(Search.of(recipe), beam=1)
-    found = caption_split(hoca.load(tmp_path / "run"), dataset, "validation", greedily, ALONE)
+    greedily = replace(recipe.search, beam=1)
+    found = caption_split(hoca.load(tmp_path / "run").model, dataset, "validation", greedily, ALONE)
     references = {video.id: list(video.captions) for video in dataset.videos("validation")}
     assert hoca.metrics.evaluate(references, found, ("CIDEr",)).corpus["CIDEr"] == pytest.approx(max(scores))
 
@@ -102,14 +104,23 @@ def test_it_stops_when_patience_runs_out(tiny_data: Path, tmp_path: Path, capsys
     assert "no better validation CIDEr for 2 validations: stopped" in capsys.readouterr().err
     train(recipe, resume=True)
     assert len(rows(tmp_path / "run")) == 3
-    train(replace(recipe, patience=3), resume=True)
+    train(changed(recipe, patience=3), resume=True)
     assert len(rows(tmp_path / "run")) == 4
+
+
+def test_a_better_score_starts_the_patience_anew(tiny_data: Path, tmp_path: Path) -> None:
+    """A rate so high that scores fall in between."""
+    train(tiny(tiny_data, tmp_path / "run", epochs=12, hidden=16, learning_rate=0.3, dropout=0.0, patience=2))
+    scores = column(tmp_path / "run", "CIDEr")
+    best = scores.index(max(scores))
+    assert any(after < before for before, after in pairwise(scores[: best + 1]))
+    assert len(scores) == best + 1 + 2
 
 
 def test_validation_may_be_rarer_than_epochs(tiny_data: Path, tmp_path: Path) -> None:
     train(tiny(tiny_data, tmp_path / "run", epochs=3, validate_every=2))
     assert [bool(row["CIDEr"]) for row in rows(tmp_path / "run")] == [False, True, False]
-    assert read_checkpoint(Checkpoints(tmp_path / "run").best).facts["recipe"]["epochs"] == 3
+    assert read_checkpoint(Checkpoints(tmp_path / "run").best).facts["recipe"]["train"]["epochs"] == 3
 
 
 def test_without_validation_videos_the_last_weights_are_kept(tmp_path: Path) -> None:
@@ -137,12 +148,12 @@ def test_the_loss_is_the_mean_over_captions_and_the_first_step_is_adams(tiny_dat
     recipe = tiny(tiny_data, tmp_path / "run", weight_decay=0.1, label_smoothing=0.2, gradient_clip=0.05)
     stepped = first_step(tiny_data, tmp_path / "run", weight_decay=0.1, label_smoothing=0.2, gradient_clip=0.05)
     dataset = FolderDataset(tiny_data)
-    vocabulary = Vocabulary.load(tmp_path / "run" / "vocabulary.json")
+    vocabulary = read_vocabulary(tmp_path / "run" / "vocabulary.json")
     torch.manual_seed(0)
-    model = create("l-hoca-ubt", dataset.widths, vocabulary, **recipe.model_options() | {"dropout": 0.0})
-    (batch,) = Batches(dataset, "train", vocabulary, batch=1000)
+    model = create("l-hoca-ubt", dataset.widths, vocabulary, **recipe.model.options | {"dropout": 0.0})
+    (batch,) = Batches(dataset, "train", vocabulary, batch_size=1000)
     logits = model(batch.features, batch.lengths, batch.words[:, :, :-1])
-    loss = caption_loss(logits, batch.words, vocabulary.pad, smoothing=0.2) / 49
+    loss = word_losses(logits, batch.words[:, :, 1:], vocabulary.pad, smoothing=0.2).sum() / 49
     assert column(tmp_path / "run", "loss") == pytest.approx([loss.item()], rel=1e-6)
     loss.backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
@@ -155,8 +166,14 @@ def test_the_loss_is_the_mean_over_captions_and_the_first_step_is_adams(tiny_dat
         torch.testing.assert_close(stepped[name][settled], expected[settled], rtol=1e-3, atol=1e-4)
 
 
+def test_what_learns_nothing_has_the_same_loss_in_every_epoch(tiny_data: Path, tmp_path: Path) -> None:
+    train(tiny(tiny_data, tmp_path / "run", epochs=3, learning_rate=0.0, dropout=0.0))
+    losses = column(tmp_path / "run", "loss")
+    assert losses == pytest.approx(losses[:1] * 3, rel=1e-5)
+
+
 def test_the_average_of_the_weights_is_what_is_kept(tiny_data: Path, tmp_path: Path) -> None:
-    train(tiny(tiny_data, tmp_path / "run", epochs=1, average=0.5, batch=25))
+    train(tiny(tiny_data, tmp_path / "run", epochs=1, ema_decay=0.5, batch_size=25))
     newest, best = Checkpoints(tmp_path / "run").newest()[0], Checkpoints(tmp_path / "run").best
     last, kept = read_checkpoint(newest), weights(best)
     assert all(torch.equal(kept[name], last.part("average")[f"module.{name}"]) for name in kept)
@@ -178,11 +195,11 @@ def test_word_and_category_vectors_come_from_their_files(tiny_data: Path, tmp_pa
     np.savez(tmp_path / "names.npz", words=np.array(COLOURS), vectors=names.astype(np.float32))
     recipe = tiny(
         *(tiny_data, tmp_path / "run"),
-        **{"vectors": str(tmp_path / "words.npz"), "category_vectors": str(tmp_path / "names.npz")},
+        **{"word_vectors": str(tmp_path / "words.npz"), "category_vectors": str(tmp_path / "names.npz")},
     )
     trainer = Trainer(recipe, ALONE, resume=False)
     model = trainer.state.model
-    embedding = model.decoder.embedding.weight
+    embedding = model.embedding.weight
     assert embedding.shape[1] == 5
     for row, word in enumerate(("red", "thing")):
         np.testing.assert_allclose(embedding[model.vocabulary[word]].detach(), words[row], rtol=1e-6)
@@ -190,7 +207,7 @@ def test_word_and_category_vectors_come_from_their_files(tiny_data: Path, tmp_pa
     for number, name in enumerate(model.config.categories):
         np.testing.assert_allclose(model.start.vectors[number], names[COLOURS.index(name)], rtol=1e-6)
     trainer.fit()
-    assert torch.equal(hoca.load(tmp_path / "run").start.vectors, model.start.vectors)
+    assert torch.equal(hoca.load(tmp_path / "run").model.start.vectors, model.start.vectors)
 
 
 def test_category_vectors_without_categories_are_a_mistake(tiny_data: Path, tmp_path: Path) -> None:
@@ -216,7 +233,7 @@ def enormous(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("every", [0, 1])
 def test_a_loss_that_is_not_finite_stops_and_names_the_videos(tiny_data: Path, tmp_path: Path, every: int) -> None:
-    recipe = tiny(tiny_data, tmp_path / "run", epochs=5, learning_rate=1e36, checkpoint_every=every, batch=2)
+    recipe = tiny(tiny_data, tmp_path / "run", epochs=5, learning_rate=1e36, checkpoint_every=every, batch_size=2)
     with pytest.raises(
         UserError, match=r"(loss is (nan|inf)|no longer finite).* in the batch of train-\d\d, train-\d\d"
     ):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hoca.data import FolderDataset
+from hoca.checkpoint import load_model
+from hoca.data import FolderDataset, evaluation_batches
 from hoca.errors import UserError
+from hoca.generation import Search, SentenceLimits, beam_search
 from hoca.metrics import evaluate as score
 from hoca.training import train
 from hoca.training.report import evaluate
@@ -20,7 +23,7 @@ FAST = ("BLEU-1", "CIDEr")
 
 @pytest.fixture(scope="module")
 def run(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(tiny(tiny_data, tmp_path_factory.mktemp("report") / "run", epochs=4, beam=3))
+    return train(tiny(tiny_data, tmp_path_factory.mktemp("report") / "run", epochs=4, beam=3, length_penalty=2.0))
 
 
 def test_the_scores_are_those_of_the_sentences_that_are_left(run: Path, tiny_data: Path) -> None:
@@ -32,12 +35,29 @@ def test_the_scores_are_those_of_the_sentences_that_are_left(run: Path, tiny_dat
     assert again.corpus == scores.corpus == json.loads((run / "scores-test.json").read_text())
 
 
+def sentences(run: Path, **options: Any) -> list[str]:
+    evaluate(run, "test", metrics=FAST, **options)
+    return [line["caption"] for line in json.loads((run / "captions-test.json").read_text())]
+
+
+def test_the_sentences_are_the_best_that_the_search_finds(run: Path, tiny_data: Path) -> None:
+    model, expected = load_model(run).model, []
+    for batch in evaluation_batches(FolderDataset(tiny_data), "test", 1):
+        memory = model.encode(batch.features, batch.lengths)
+        found = beam_search(model, memory, SentenceLimits(max_length=10), width=3, length_penalty=2.0)
+        expected.append(found.texts(model.vocabulary)[0][0])
+    assert sentences(run) == expected
+
+
+def test_the_search_is_the_recipes(tiny_data: Path, tmp_path: Path) -> None:
+    recipe = tiny(tiny_data, tmp_path / "run", beam=4, length_penalty=0.5, max_length=7, no_repeat=2)
+    assert recipe.search.limits == SentenceLimits(max_length=7, no_repeat=2)
+    assert load_model(train(recipe)).search == recipe.search == Search(4, 0.5, 7, 2)
+
+
 def test_the_search_may_differ_from_the_recipes(run: Path) -> None:
-    sentences = {}
-    for beam in (1, 3, None):
-        evaluate(run, "test", beam=beam, metrics=FAST)
-        sentences[beam] = (run / "captions-test.json").read_text()
-    assert sentences[3] == sentences[None]
+    assert sentences(run) == sentences(run, beam=3) == sentences(run, length_penalty=2.0)
+    assert sentences(run, length_penalty=0.0) != sentences(run) != sentences(run, beam=1)
 
 
 def test_another_dataset_must_fit_the_model(run: Path, tmp_path: Path) -> None:

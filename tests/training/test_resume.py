@@ -1,4 +1,4 @@
-"""A run that was stopped, whatever stopped it, goes on as if nothing had happened."""
+"""A run that was stopped, whatever stopped it, continues as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from hoca.checkpoint import Checkpoints, read_checkpoint
 from hoca.errors import UserError
-from hoca.training import Checkpoints, Recipe, read_checkpoint, train
+from hoca.training import Recipe, train
 
-from .tiny import column, finish, rows, start, tiny, tiny_file, write_captions, write_dataset
+from .tiny import changed, column, finish, rows, start, tiny, tiny_file, write_captions, write_dataset
 
 Moment = Callable[[Path], bool]
 
@@ -34,7 +35,10 @@ def assert_same_run(run: Path, other: Path) -> None:
 
 
 def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tiny_data: Path, tmp_path: Path) -> None:
-    settings = {"batch": 4, "captions": 1, "epochs": 9, "checkpoint_every": 2, "average": 0.8, "gradient_clip": 1.0}
+    settings = {
+        **{"batch_size": 4, "captions_per_video": 1, "epochs": 9, "checkpoint_every": 2},
+        **{"ema_decay": 0.8, "gradient_clip": 1.0},
+    }
     whole = tmp_path / "whole"
     undisturbed = start("train", tiny_file(tmp_path, tiny_data, whole, **settings))
     run = tmp_path / "killed"
@@ -50,7 +54,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tiny_data: 
     )
     assert interrupted.returncode == 130
     assert "Traceback" not in interrupted.stderr
-    assert interrupted.stderr.splitlines()[-1] == "hoca: interrupted; the same command with --resume goes on"
+    assert interrupted.stderr.splitlines()[-1] == "hoca: interrupted; resume it with the same command and --resume"
     code, _, errors = finish(start("train", recipe, "--resume", "workers=2"))
     assert code == 0, errors
 
@@ -99,13 +103,13 @@ def begun(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
     folder = tmp_path_factory.mktemp("begun")
     first = tiny(tiny_data, folder / "first", epochs=1, checkpoint_every=2)
     train(first)
-    train(replace(first, epochs=2, run=str(folder / "whole")))
+    train(changed(first, epochs=2, run=str(folder / "whole")))
     count = iter(range(100))
 
     def copy() -> Recipe:
         run = folder / f"copy-{next(count)}"
         shutil.copytree(first.run, run)
-        return replace(first, epochs=2, run=str(run))
+        return changed(first, epochs=2, run=str(run))
 
     return copy
 
@@ -157,7 +161,7 @@ def test_resume_without_a_checkpoint_starts_from_the_beginning(
 
 
 def test_a_finished_run_stays_as_it_is_and_gets_back_what_was_lost(begun: Callable[[], Recipe]) -> None:
-    recipe = replace(begun(), epochs=1)
+    recipe = changed(begun(), epochs=1)
     run = Path(recipe.run)
     table = (run / "metrics.csv").read_bytes()
     weights = Checkpoints(run).best.read_bytes()
@@ -173,8 +177,12 @@ def test_a_run_is_not_overwritten_and_not_continued_with_another_recipe(begun: C
     recipe = begun()
     with pytest.raises(UserError, match="add --resume"):
         train(recipe)
-    with pytest.raises(UserError, match=r"begun with learning_rate=0.02, now it is 0.5"):
-        train(replace(recipe, learning_rate=0.5), resume=True)
+    with pytest.raises(UserError, match=r"begun with train.learning_rate=0.02, now it is 0.5"):
+        train(changed(recipe, learning_rate=0.5), resume=True)
+    with pytest.raises(UserError, match=r"has hidden=8; the recipe, .* now ask for 9"):
+        train(changed(recipe, hidden=9), resume=True)
+    with pytest.raises(UserError, match="begun with model=l-hoca-ubt, now it is hoca-u: choose another run="):
+        train(changed(recipe, model="hoca-u"), resume=True)
 
 
 def test_a_run_is_not_continued_on_other_captions_or_features(tmp_path: Path) -> None:
@@ -184,36 +192,36 @@ def test_a_run_is_not_continued_on_other_captions_or_features(tmp_path: Path) ->
     train(recipe)
     write_dataset(data, {"image": 7, "motion": 5, "audio": 4}, counts)
     with pytest.raises(UserError, match=r"has modalities=.*'image': 6.* ask for .*'image': 7"):
-        train(replace(recipe, epochs=2), resume=True)
+        train(changed(recipe, epochs=2), resume=True)
     ids = [(split, f"{split}-{number:02d}") for split, count in counts.items() for number in range(count)]
     write_captions(data, [{"id": id, "split": split, "captions": ["other words"]} for split, id in ids])
     with pytest.raises(UserError, match="another vocabulary"):
-        train(replace(recipe, epochs=2), resume=True)
+        train(changed(recipe, epochs=2), resume=True)
 
 
 def test_a_run_is_not_continued_with_other_vectors(tiny_data: Path, tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("red 1 2 3\nblue 4 5 6\n")
-    recipe = tiny(tiny_data, tmp_path / "run", epochs=1, vectors=str(vectors))
+    recipe = tiny(tiny_data, tmp_path / "run", epochs=1, word_vectors=str(vectors))
     train(recipe)
     vectors.write_text("red 1 2\nblue 4 5\n")
-    with pytest.raises(UserError, match=r"has embedding=3, .* ask for 2"):
-        train(replace(recipe, epochs=2), resume=True)
+    with pytest.raises(UserError, match=r"has embedding=3; .* ask for 2"):
+        train(changed(recipe, epochs=2), resume=True)
 
 
-def test_the_best_checkpoint_is_not_one_to_go_on_from(begun: Callable[[], Recipe]) -> None:
+def test_the_best_checkpoint_is_not_one_to_resume(begun: Callable[[], Recipe]) -> None:
     recipe = begun()
     checkpoints = Checkpoints(Path(recipe.run))
     shutil.copy(checkpoints.best, checkpoints.newest()[0])
-    with pytest.raises(UserError, match="not one to go on from"):
+    with pytest.raises(UserError, match="not one to resume"):
         train(recipe, resume=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_run_on_a_gpu_goes_on_where_it_was(tiny_data: Path, tmp_path: Path) -> None:
-    recipe = tiny(tiny_data, tmp_path / "whole", device="cuda", average=0.9, precision="bf16")
+def test_a_run_on_a_gpu_resumes_where_it_was(tiny_data: Path, tmp_path: Path) -> None:
+    recipe = tiny(tiny_data, tmp_path / "whole", device="cuda", ema_decay=0.9, precision="bf16")
     train(recipe)
     stopped = replace(recipe, run=str(tmp_path / "stopped"))
-    train(replace(stopped, epochs=1))
+    train(changed(stopped, epochs=1))
     train(stopped, resume=True)
     assert column(tmp_path / "stopped", "loss") == pytest.approx(column(tmp_path / "whole", "loss"), rel=1e-2)

@@ -4,28 +4,28 @@ import math
 
 import pytest
 
-from hoca.training import Recipe
+from hoca.training.recipe import TrainSection
 from hoca.training.schedule import learning_rate
 
 
-def rates(recipe: Recipe, steps: int) -> list[float]:
-    return [learning_rate(recipe, step, steps) for step in range(steps)]
+def rates(settings: TrainSection, steps: int) -> list[float]:
+    return [learning_rate(settings, step, steps) for step in range(steps)]
 
 
 def test_constant() -> None:
-    assert rates(Recipe(learning_rate=0.5), 3) == [0.5, 0.5, 0.5]
+    assert rates(TrainSection(learning_rate=0.5), 3) == [0.5, 0.5, 0.5]
 
 
 def test_warm_up_rises_in_equal_steps_and_never_stands_at_zero() -> None:
-    assert rates(Recipe(learning_rate=0.8, warmup=4), 6) == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
+    assert rates(TrainSection(learning_rate=0.8, warmup=4), 6) == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
 
 
 def test_cosine_falls_from_the_whole_rate_to_nearly_zero() -> None:
-    assert rates(Recipe(learning_rate=2.0, schedule="cosine"), 4) == pytest.approx(
+    assert rates(TrainSection(learning_rate=2.0, schedule="cosine"), 4) == pytest.approx(
         [2.0, 1 + math.cos(math.pi / 4), 1.0, 1 - math.cos(math.pi / 4)]
     )
 
 
 def test_warm_up_and_cosine_multiply() -> None:
-    recipe = Recipe(learning_rate=2.0, schedule="cosine", warmup=2)
-    assert rates(recipe, 4) == pytest.approx([1.0, 1 + math.cos(math.pi / 4), 1.0, 1 - math.cos(math.pi / 4)])
+    settings = TrainSection(learning_rate=2.0, schedule="cosine", warmup=2)
+    assert rates(settings, 4) == pytest.approx([1.0, 1 + math.cos(math.pi / 4), 1.0, 1 - math.cos(math.pi / 4)])

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
+import torch.distributed
 
+from hoca.distributed import Distributed, FlatGradients
 from hoca.errors import UserError
 from hoca.training import train
-from hoca.training.ahead import Late, beside
-from hoca.training.distributed import Processes
-from hoca.training.layout import Inputs, lay_out, rounded
+from hoca.training.fixed_shapes import Inputs, lay_out, rounded
 from hoca.training.loop import Trainer
+from hoca.training.overlap import AsyncScalars, prefetch
 from hoca.training.step import CapturedStep, PlainStep, StaticStep, Step
 
-from .tiny import column, tiny
+from .tiny import changed, column, tiny
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def trainer(data: Path, run: Path, here: Processes | None = None, **changes: Any) -> Trainer:
-    options = {"dropout": 0.0, "hidden": 16, "batch": 7, "precision": "float32", "step": "plain"} | changes
-    return Trainer(tiny(data, run, **options), here or Processes(0, 1, CPU), resume=False)
+def trainer(data: Path, run: Path, dist: Distributed | None = None, **changes: Any) -> Trainer:
+    options = {"dropout": 0.0, "hidden": 16, "batch_size": 7, "precision": "float32", "cuda_graph": "off"} | changes
+    return Trainer(tiny(data, run, **options), dist or Distributed(0, 1, CPU), resume=False)
 
 
 def losses(of: Trainer, step: Step, count: int, rate: float = 0.01) -> list[float]:
@@ -35,26 +34,37 @@ def losses(of: Trainer, step: Step, count: int, rate: float = 0.01) -> list[floa
     of.state.model.train()
     for epoch in range(count):
         of.batches.set_epoch(epoch)
-        for batch in beside(iter(of.batches), of.here.device):
+        for batch in prefetch(iter(of.batches), of.dist.device):
             if len(found) == count:
                 return found
-            found.append(float(Late(step(batch, rate))) / batch.caption_count)
+            (loss,) = AsyncScalars(step(batch, rate)["loss"][None]).tolist()
+            found.append(loss / batch.caption_count)
     return found
 
 
 def static(of: Trainer) -> StaticStep:
-    return StaticStep(of.recipe, of.state, of.vocabulary.pad)
+    return StaticStep(of.settings, of.state, of.step.objective)
+
+
+def assert_same_weights(found: Trainer, expected: Trainer) -> None:
+    kept = expected.state.kept_weights()
+    assert found.state.kept_weights().keys() == kept.keys()
+    for name, value in found.state.kept_weights().items():
+        torch.testing.assert_close(value, kept[name], rtol=1e-2, atol=2e-4, msg=name)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {},
-        {"average": 0.9, "gradient_clip": 0.5, "label_smoothing": 0.1, "weight_decay": 0.1},
-        {"captions": 1, "model": "hoca-ubt", "batch": 5},
+        {"ema_decay": 0.9, "gradient_clip": 0.5, "label_smoothing": 0.1, "weight_decay": 0.1},
+        {"captions_per_video": 1, "model": "hoca-ubt", "batch_size": 5},
         {"model": "hoca-u", "normalise": True, "max_steps": 5},
+        {"objective": "wxe"},
+        {"model": "sa-lstm"},
+        {"model": "sa-lstm", "objective": "wxe", "captions_per_video": 2, "batch_size": 5},
     ],
-    ids=["default", "options", "pairs", "unary"],
+    ids=["default", "options", "pairs", "unary", "weighted", "whole captions", "weighted whole captions"],
 )
 def test_fixed_shapes_learn_what_the_plain_step_learns(
     tiny_data: Path, tmp_path: Path, changes: dict[str, Any]
@@ -63,14 +73,22 @@ def test_fixed_shapes_learn_what_the_plain_step_learns(
     plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))
     expected, found = losses(plain, plain.step, 12), losses(fixed, static(fixed), 12)
     assert found == pytest.approx(expected, rel=1e-4)
-    for (name, value), other in zip(
-        plain.state.kept_weights().items(), fixed.state.kept_weights().values(), strict=True
-    ):
-        torch.testing.assert_close(other, value, rtol=1e-2, atol=2e-4, msg=name)
+    assert_same_weights(fixed, plain)
+
+
+@pytest.mark.parametrize("model", ["recnet-global", "recnet-local"])
+def test_fixed_shapes_have_the_losses_of_the_model_by_name(tiny_data: Path, tmp_path: Path, model: str) -> None:
+    plain, fixed = (trainer(tiny_data, tmp_path / name, model=model) for name in ("plain", "fixed"))
+    steps = plain.step, static(fixed)
+    for batch in plain.batches:
+        expected, found = ({name: float(value) for name, value in step(batch, 0.01).items()} for step in steps)
+        assert list(found) == ["loss", "words", "reconstruction"]
+        assert found == pytest.approx(expected, rel=1e-4)
+    assert_same_weights(fixed, plain)
 
 
 def test_200_steps_in_fixed_shapes_have_the_losses_of_plain_ones(tiny_data: Path, tmp_path: Path) -> None:
-    changes = {"model": "l-hoca-ub", "modalities": ["image", "audio"], "hidden": 8, "batch": 24}
+    changes = {"model": "l-hoca-ub", "modalities": ["image", "audio"], "hidden": 8, "batch_size": 24}
     plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))
     expected = losses(plain, plain.step, 200, rate=3e-3)
     assert losses(fixed, static(fixed), 200, rate=3e-3) == pytest.approx(expected, rel=1e-3)
@@ -78,27 +96,29 @@ def test_200_steps_in_fixed_shapes_have_the_losses_of_plain_ones(tiny_data: Path
 
 
 def test_gradients_pass_through_one_piece_of_memory_between_processes(tiny_data: Path, tmp_path: Path) -> None:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
         alone = trainer(tiny_data, tmp_path / "alone")
-        joined = trainer(tiny_data, tmp_path / "joined", Processes(0, 1, CPU, joined=True))
+        joined = trainer(tiny_data, tmp_path / "joined", Distributed(0, 1, CPU, initialized=True))
         assert losses(joined, static(joined), 6) == pytest.approx(losses(alone, alone.step, 6), rel=1e-4)
     finally:
-        dist.destroy_process_group()
+        torch.distributed.destroy_process_group()
 
 
-CLIPPED = {"gradient_clip": 0.1, "batch": 8}
+CLIPPED = {"gradient_clip": 0.1, "batch_size": 8}
 
 
 def one_of_two(rank: int, data: Path, folder: Path) -> None:
     """A process that learns together with another one; the first of them leaves its weights."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), 2), rank=rank, world_size=2)
-    of = trainer(data, folder / "together", Processes(rank, 2, CPU, joined=True), **CLIPPED)
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.FileStore(str(folder / "store"), 2), rank=rank, world_size=2
+    )
+    of = trainer(data, folder / "together", Distributed(rank, 2, CPU, initialized=True), **CLIPPED)
     losses(of, static(of), 4)
     if rank == 0:
         torch.save(of.state.model.state_dict(), folder / "weights.pt")
-    dist.destroy_process_group()
+    torch.distributed.destroy_process_group()
 
 
 def test_two_processes_clip_the_gradient_of_both_in_fixed_shapes(tiny_data: Path, tmp_path: Path) -> None:
@@ -109,6 +129,22 @@ def test_two_processes_clip_the_gradient_of_both_in_fixed_shapes(tiny_data: Path
     together = torch.load(tmp_path / "weights.pt", weights_only=True)
     for name, value in alone.state.model.state_dict().items():
         torch.testing.assert_close(together[name], value, rtol=1e-3, atol=2e-4, msg=name)
+
+
+def test_what_a_batch_does_not_reach_keeps_no_gradient_of_the_one_before() -> None:
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        parameters = [torch.nn.Parameter(torch.ones(size)) for size in (2, 3)]
+        gradients = FlatGradients(parameters)
+        for reached in (parameters, parameters[:1]):
+            for parameter in parameters:
+                parameter.grad = None
+            for parameter in reached:
+                parameter.grad = torch.ones_like(parameter)
+            gradients.reduce()
+        assert [parameter.grad.tolist() for parameter in parameters] == [[1, 1], [0, 0, 0]]
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_few_shapes_serve_an_epoch_and_hold_no_more_places_than_words(tiny_data: Path, tmp_path: Path) -> None:
@@ -148,8 +184,8 @@ def test_sizes_are_rounded_up_by_an_eighth_at_most() -> None:
 def test_a_captured_step_without_a_gpu_is_an_error(tiny_data: Path, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(UserError, match="step=captured needs a GPU"):
-        trainer(tiny_data, tmp_path / "run", step="captured")
+    with pytest.raises(UserError, match="cuda_graph=on needs a GPU: use cuda_graph=auto"):
+        trainer(tiny_data, tmp_path / "run", cuda_graph="on")
 
 
 @needs_gpu
@@ -157,10 +193,10 @@ def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(
     tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    here = Processes(0, 1, torch.device("cuda", 0))
+    dist = Distributed(0, 1, torch.device("cuda", 0))
     plain, fast = (
-        trainer(tiny_data, tmp_path / step, here, step=step, device="cuda", average=0.99)
-        for step in ("plain", "captured")
+        trainer(tiny_data, tmp_path / graph, dist, cuda_graph=graph, device="cuda", ema_decay=0.99)
+        for graph in ("off", "on")
     )
     assert isinstance(plain.step, PlainStep)
     assert isinstance(fast.step, CapturedStep)
@@ -170,19 +206,43 @@ def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(
 
 
 @needs_gpu
+@pytest.mark.parametrize("changes", [{"model": "recnet-global"}, {"objective": "wxe"}], ids=["own loss", "weighted"])
+def test_captured_steps_have_the_losses_of_plain_ones_by_name(
+    tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    dist = Distributed(0, 1, torch.device("cuda", 0))
+    plain, fast = (
+        trainer(tiny_data, tmp_path / graph, dist, cuda_graph=graph, device="cuda", **changes)
+        for graph in ("off", "on")
+    )
+    assert isinstance(fast.step, CapturedStep)
+    for epoch in range(4):
+        for of in (plain, fast):
+            of.batches.set_epoch(epoch)
+        for pair in zip(plain.batches, fast.batches, strict=True):
+            expected, found = (
+                {name: float(value) for name, value in of.step(batch, 1e-3).items()}
+                for of, batch in zip((plain, fast), pair, strict=True)
+            )
+            assert list(found) == list(expected)
+            assert found == pytest.approx(expected, rel=1e-3)
+
+
+@needs_gpu
 def test_a_run_resumed_on_a_gpu_goes_on_as_if_never_stopped(tiny_data: Path, tmp_path: Path) -> None:
-    changes: dict[str, Any] = {"device": "cuda", "average": 0.9, "learning_rate": 1e-3, "dropout": 0.3}
+    changes: dict[str, Any] = {"device": "cuda", "ema_decay": 0.9, "learning_rate": 1e-3, "dropout": 0.3}
     whole, parts = (tiny(tiny_data, tmp_path / name, epochs=4, **changes) for name in ("whole", "parts"))
     train(whole)
-    train(replace(parts, epochs=2))
+    train(changed(parts, epochs=2))
     train(parts, resume=True)
     assert column(tmp_path / "parts", "loss") == pytest.approx(column(tmp_path / "whole", "loss"), rel=1e-2)
 
 
 @needs_gpu
 def test_a_captured_bf16_step_with_dropout_learns(tiny_data: Path, tmp_path: Path) -> None:
-    here = Processes(0, 1, torch.device("cuda", 0))
-    changes = {"step": "captured", "device": "cuda", "precision": "bf16", "dropout": 0.2, "modality_dropout": 0.2}
-    of = trainer(tiny_data, tmp_path / "run", here, **changes)
+    dist = Distributed(0, 1, torch.device("cuda", 0))
+    changes = {"cuda_graph": "on", "device": "cuda", "precision": "bf16", "dropout": 0.2, "modality_dropout": 0.2}
+    of = trainer(tiny_data, tmp_path / "run", dist, **changes)
     found = losses(of, of.step, 100)
     assert found[-1] < found[0] / 2

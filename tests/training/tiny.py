@@ -15,6 +15,7 @@ import numpy as np
 
 from hoca.features import FeatureStore
 from hoca.training import Recipe
+from hoca.training.recipe import merged, nested
 
 WIDTHS = {"image": 6, "motion": 5, "audio": 4}
 COUNTS = {"train": 24, "validation": 6, "test": 6}
@@ -50,11 +51,18 @@ def write_captions(folder: Path, lines: list[dict[str, Any]]) -> None:
 
 
 def tiny(data: Path, run: Path, **changes: Any) -> Recipe:
+    """Keys as on the command line, without their sections."""
     values: dict[str, Any] = {
         **{"data": str(data), "run": str(run), "hidden": 8, "attention": 8, "embedding": 8, "max_steps": 20},
-        **{"batch": 6, "captions": 0, "epochs": 2, "learning_rate": 0.02, "beam": 2, "max_length": 10, "device": "cpu"},
+        **{"batch_size": 6, "captions_per_video": 0, "epochs": 2, "learning_rate": 0.02, "device": "cpu"},
+        **{"beam": 2, "max_length": 10},
     }
-    return Recipe(**values | changes)
+    return Recipe.of(nested(values | changes, Recipe()))
+
+
+def changed(recipe: Recipe, **changes: Any) -> Recipe:
+    """The recipe with other values, keys as on the command line."""
+    return Recipe.of(merged(recipe.to_json(), nested(changes, recipe)))
 
 
 def tiny_file(folder: Path, data: Path, run: Path, **changes: Any) -> Path:

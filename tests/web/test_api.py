@@ -43,7 +43,7 @@ def test_the_answer_is_that_of_the_model(client: Client, data: Path, run: Path) 
         assert answer["logprob"] == pytest.approx(caption.logprob, abs=1e-4)
         assert [each["text"] for each in answer["alternatives"]] == [text for text, _ in caption.alternatives]
         assert answer["absent"] == caption.absent
-        assert list(answer["seconds"]) == ["decoding", "features", "words"]
+        assert list(answer["seconds"]) == ["backbones", "decoding", "features", "words"]
 
 
 def test_the_documented_curl_commands_work(server: Server, data: Path, tmp_path: Path) -> None:

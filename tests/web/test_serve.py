@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hoca.errors import UserError
-from hoca.web import Settings, serve
+from hoca.web import ServeSettings, serve
 
 from ..conftest import Command
 
@@ -26,11 +26,15 @@ def test_a_port_that_is_taken(hoca: Command) -> None:
 
 def test_an_address_of_another_machine() -> None:
     with pytest.raises(UserError, match="cannot listen on 192\\.0\\.2\\.1"):
-        serve(Settings(host="192.0.2.1", port=0))
+        serve(ServeSettings(host="192.0.2.1", port=0))
 
 
 def test_gradio_is_missing() -> None:
-    code = "import sys; sys.modules['gradio'] = None\nfrom hoca.web import Settings, serve\nserve(Settings(port=0))\n"
+    code = (
+        "import sys; sys.modules['gradio'] = None\n"
+        "from hoca.web import ServeSettings, serve\n"
+        "serve(ServeSettings(port=0))\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1].endswith("`hoca serve` needs Gradio: pip install 'hoca[web]'")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hoca.errors import UserError
-from hoca.web.serve import Settings
+from hoca.web.serve import ServeSettings
 from hoca.web.service import Service
 
 from ..explain.trained import clips
@@ -15,19 +15,19 @@ from ..explain.trained import clips
 
 def test_stages_are_told_as_they_begin(data: Path, run: Path) -> None:
     stages: list[str] = []
-    with Service([run], Settings().limits()) as service:
+    with Service([run], ServeSettings().limits()) as service:
         explained = service.explain(clips(data, silent=False)[0], "bound", 2, stages.append)
     assert stages == ["decoding", "features", "words", "report"]
-    assert explained.readings[0].words
+    assert explained.captions[0].words
 
 
 def test_models_of_one_name_are_told_apart_or_refused(run: Path) -> None:
     with pytest.raises(UserError, match="called alike"):
-        Service([run, run / "checkpoint" / "best.safetensors"], Settings().limits())
+        Service([run, run / "checkpoint" / "best.safetensors"], ServeSettings().limits())
 
 
 def test_messages_name_the_file_and_no_folder(run: Path, tmp_path: Path) -> None:
-    with Service([run], Settings().limits()) as service:
+    with Service([run], ServeSettings().limits()) as service:
         with pytest.raises(UserError) as told:
             service.caption(tmp_path / "nosuch.mp4", "bound", 2)
         assert "nosuch.mp4" in str(told.value)

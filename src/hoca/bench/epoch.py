@@ -14,8 +14,7 @@ from hoca.bench import Row, conditions, write_rows
 from hoca.bench.workload import RandomVideos, Sizes, all_alone, fresh
 from hoca.data import Batches
 from hoca.progress import say
-from hoca.training.ahead import Late, beside
-from hoca.training.recipe import Recipe
+from hoca.training.overlap import AsyncScalars, prefetch
 from hoca.training.step import CapturedStep, StaticStep
 
 if TYPE_CHECKING:
@@ -31,18 +30,18 @@ def epoch_rows(options: Options, lengths: np.ndarray, device: torch.device, out:
     rows: list[Row] = []
     for name in options.models:
         fresh(device)
-        recipe = Recipe(batch=options.videos, captions=options.epoch_captions, precision="bf16")
+        recipe = options.recipe("bf16", captions=options.epoch_captions)
         state = options.state(name, recipe, all_alone(device))
         batches = Batches(
             dataset,
             "train",
             state.model.vocabulary,
-            batch=recipe.batch,
-            captions=recipe.captions,
+            batch_size=recipe.train.batch_size,
+            captions_per_video=recipe.train.captions_per_video,
             max_words=options.words,
         )
         captured: type[StaticStep] = CapturedStep if device.type == "cuda" else StaticStep
-        step = captured(recipe, state, state.model.vocabulary.pad)
+        step = captured(recipe.train, state, options.objective(recipe))
         gradients = sum(parameter.numel() * parameter.element_size() for parameter in state.model.parameters())
         for epoch in range(EPOCHS):
             seconds, loss = _epoch(step, batches, epoch, device)
@@ -66,9 +65,9 @@ def _epoch(step: StaticStep, batches: Batches, epoch: int, device: torch.device)
     begun = time.perf_counter()
     batches.set_epoch(epoch)
     summed, before = 0.0, None
-    for batch in beside(iter(batches), device):
-        loss = Late(step(batch, 1e-4))
-        summed += float(before) if before is not None else 0.0
+    for batch in prefetch(iter(batches), device):
+        loss = AsyncScalars(step(batch, 1e-4)["loss"][None])
+        summed += before.tolist()[0] if before is not None else 0.0
         before = loss
-    summed += float(before) if before is not None else 0.0
+    summed += before.tolist()[0] if before is not None else 0.0
     return time.perf_counter() - begun, summed / sum(len(video.captions) for video in batches.videos)

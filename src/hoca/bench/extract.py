@@ -27,9 +27,9 @@ from hoca import media
 from hoca.bench import Row, conditions, measure, write_rows
 from hoca.errors import UserError, nearest
 from hoca.features import Extracted, FeatureStore, specify
-from hoca.features.engines import Settings, find
+from hoca.features.engines import ExtractionSettings, find
 from hoca.features.engines.local import Worker
-from hoca.features.engines.videos import Video
+from hoca.features.engines.videos import VideoFile
 from hoca.features.extractor import Extractor
 from hoca.progress import say
 
@@ -43,7 +43,7 @@ LEAST_COSINE = 0.98  # against one clip at a time in float32; bf16 networks come
 @dataclass(frozen=True)
 class Options:
     videos: str | None = None  # a file, folder or pattern; a clip of 15 s is made otherwise
-    image: str = "efficientnet-lite2"
+    image: str = "dinov2-small"
     motion: str = "i3d-kinetics-400"
     audio: str = "soundnet-8"
     sampling: Literal["default", "paper", "both"] = "default"
@@ -66,11 +66,11 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
     say(f"the table is {out}")
 
 
-def _rows(options: Options, sampling: Sampling, videos: list[Video], device: torch.device) -> Iterator[Row]:
+def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device: torch.device) -> Iterator[Row]:
     chosen = {"image": options.image, "motion": options.motion, "audio": options.audio}
     common = {**conditions(device), "sampling": sampling}
     whole = specify(**chosen, sampling=sampling)
-    settings = Settings(str(device), options.precision, options.processes, options.batch)
+    settings = ExtractionSettings(str(device), options.precision, options.processes, options.batch)
     about = common | {"modality": "all", "backbone": _backbones(whole)}
     if set(options.parts) & {"decode", "network", "pipeline"}:
         with tempfile.TemporaryDirectory() as folder, Worker(FeatureStore(folder), whole, settings) as worker:
@@ -93,14 +93,14 @@ def _backbones(specification: dict[str, Any]) -> str:
     return "+".join(made["backbone"] for made in specification.values())
 
 
-def _decoded(worker: Worker, videos: list[Video]) -> list[media.Decoded]:
+def _decoded(worker: Worker, videos: list[VideoFile]) -> list[media.DecodedVideo]:
     """What all backbones want of some videos; each of them finds its own part in it."""
     results = [result for _, result in worker.decoders.map(worker.extractor.request(video.path) for video in videos)]
     _require([result.reason for result in results if isinstance(result, media.Failure)])
-    return [result for result in results if isinstance(result, media.Decoded)]
+    return [result for result in results if isinstance(result, media.DecodedVideo)]
 
 
-def _decoding(extractor: Extractor, videos: list[Video], about: Row) -> Row:
+def _decoding(extractor: Extractor, videos: list[VideoFile], about: Row) -> Row:
     requests = [extractor.request(video.path) for video in videos]
     with suppress(UserError):
         media.decode(requests[0])  # what is imported at first use is no part of it
@@ -116,7 +116,7 @@ def _network(
     options: Options,
     specification: dict[str, Any],
     extractor: Extractor,
-    decoded: list[media.Decoded],
+    decoded: list[media.DecodedVideo],
     device: torch.device,
     about: Row,
 ) -> Row:
@@ -167,7 +167,7 @@ def _precision(extractor: Extractor) -> str:
     return "+".join(dict.fromkeys(names) if len(set(names)) == 1 else names)
 
 
-def _agreement(made: list[Extracted], exact: Extractor, decoded: list[media.Decoded]) -> float:
+def _agreement(made: list[Extracted], exact: Extractor, decoded: list[media.DecodedVideo]) -> float:
     """The least cosine, over steps and modalities, between a batch as it is measured and float32, clip by clip.
 
     Of the batch only its first and last clips are done again.
@@ -182,7 +182,7 @@ def _agreement(made: list[Extracted], exact: Extractor, decoded: list[media.Deco
     return min(cosines)
 
 
-def _pipeline(worker: Worker, videos: list[Video], about: Row) -> Row:
+def _pipeline(worker: Worker, videos: list[VideoFile], about: Row) -> Row:
     """All videos through decoders, networks and store; the first batch goes through once before the clock starts."""
     list(worker.outcomes(videos[: worker.batch]))
     begun = time.perf_counter()
@@ -194,7 +194,7 @@ def _pipeline(worker: Worker, videos: list[Video], about: Row) -> Row:
     return _row(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)
 
 
-def _command(chosen: dict[str, str], sampling: str, video: Video, device: torch.device, about: Row) -> Row:
+def _command(chosen: dict[str, str], sampling: str, video: VideoFile, device: torch.device, about: Row) -> Row:
     flags = [word for name, text in chosen.items() for word in (f"--{name}", text)]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "hoca", "extract", str(video.path), "--out", folder, "--device", str(device)]
@@ -219,7 +219,7 @@ def _require(failures: list[str]) -> None:
 
 
 @contextmanager
-def _clips(given: str | None) -> Iterator[list[Video]]:
+def _clips(given: str | None) -> Iterator[list[VideoFile]]:
     if given is not None:
         yield find([given])
         return

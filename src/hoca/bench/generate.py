@@ -18,11 +18,11 @@ from torch import Tensor
 
 from hoca.bench import Row, conditions, measure, peak_memory, ratio, write_rows
 from hoca.bench.profiling import write_profile
-from hoca.bench.workload import Sizes, fresh
-from hoca.generation import Limits, beam_search
+from hoca.bench.workload import Sizes, fresh, set_backend
+from hoca.generation import SentenceLimits, beam_search
 from hoca.generation.beam import BeamSearch
 from hoca.generation.step import inference
-from hoca.models import Captioner, Memory
+from hoca.models import CaptionModel, Memory
 from hoca.progress import say
 
 KEYS = (
@@ -38,7 +38,7 @@ KEYS = (
     "attention",
     "vocabulary",
 )
-Search = Callable[[Captioner, Memory], Tensor]
+SearchFunction = Callable[[CaptionModel, Memory], Tensor]
 
 
 @dataclass(frozen=True)
@@ -63,32 +63,33 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
 def _rows(options: Options, name: str, precision: str, device: torch.device) -> list[Row]:
     fresh(device)
     model = replace(options, videos=options.at_once).model(name, device).eval()
-    assert model.output.linear is not None
-    model.output.linear.weight.data.mul_(5)  # opinions, so that the searches do not hang on the last digit
-    model.attention.backend = options.backend
+    for parameter in model.parameters():
+        if parameter.dim() == 2 and len(parameter) == len(model.vocabulary) and parameter is not model.embedding.weight:
+            parameter.data.mul_(5)  # opinions, so that the searches do not hang on the last digit
+    set_backend(model, options.backend)
     torch.manual_seed(1)
     features = [
         options.features(device, min(options.at_once, options.videos - first))
         for first in range(0, options.videos, options.at_once)
     ]
-    limits = Limits(max_length=options.words)
+    limits = SentenceLimits(max_length=options.words)
     plain = BeamSearch(limits, options.beam, 0.0)
 
-    def search_plainly(model: Captioner, memory: Memory) -> Tensor:
+    def search_plainly(model: CaptionModel, memory: Memory) -> Tensor:
         with inference(model):
             return plain.run(model, memory).words[:, 0]
 
-    def search_captured(model: Captioner, memory: Memory) -> Tensor:
+    def search_captured(model: CaptionModel, memory: Memory) -> Tensor:
         words = beam_search(model, memory, limits, width=options.beam).words[:, 0]
         return torch.nn.functional.pad(words, (0, limits.max_length + 2 - words.shape[1]), value=model.vocabulary.pad)
 
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"), torch.no_grad():
         memories = [model.encode(part, {}) for part in features]
 
-        def all_videos(search: Search) -> Tensor:
+        def all_videos(search: SearchFunction) -> Tensor:
             return torch.cat([search(model, memory) for memory in memories])
 
-        def encoded_too(search: Search) -> Tensor:
+        def encoded_too(search: SearchFunction) -> Tensor:
             return torch.cat([search(model, model.encode(part, {})) for part in features])
 
         expected = all_videos(search_plainly)

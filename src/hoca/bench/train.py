@@ -18,18 +18,19 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
+import torch.distributed
 
 from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, write_rows
 from hoca.bench.epoch import epoch_rows
 from hoca.bench.profiling import write_profile
 from hoca.bench.word_by_word import WordByWordStep
-from hoca.bench.workload import UNARY, Sizes, caption_lengths, fresh, in_turn
+from hoca.bench.workload import UNARY, Sizes, caption_lengths, fresh, in_turn, set_backend
 from hoca.data import Batch
+from hoca.distributed import Distributed
 from hoca.errors import UserError
 from hoca.progress import say
-from hoca.training.distributed import Processes
-from hoca.training.recipe import Recipe
+from hoca.training.objectives import Objective
+from hoca.training.recipe import TrainSection
 from hoca.training.state import State
 from hoca.training.step import CapturedStep, PlainStep, StaticStep, Step
 
@@ -59,7 +60,7 @@ class Options(Sizes):
 class PathOption:
     name: str
     precision: str
-    step: Callable[[Recipe, State, int], Step]
+    step: Callable[[TrainSection, State, Objective], Step]
     joined: bool = False
 
 
@@ -123,7 +124,7 @@ def _losses(
 ) -> list[float]:
     """The first losses per caption, without dropout."""
     with _step(options, name, path, _device(batches), dropout=0.0, nudge=nudge) as step:
-        return [float(step(batch, RATE)) / batch.caption_count for batch in islice(in_turn(batches), count)]
+        return [float(step(batch, RATE)["loss"]) / batch.caption_count for batch in islice(in_turn(batches), count)]
 
 
 def _cost(options: Options, name: str, path: PathOption, batches: list[Batch]) -> tuple[Timing, int | None]:
@@ -145,14 +146,14 @@ def _step(
 ) -> Iterator[Step]:
     """nudge: by which part of itself every weight is moved at first, up or down."""
     fresh(device)
-    recipe = Recipe(batch=options.videos, captions=options.captions, dropout=dropout, precision=path.precision)  # type: ignore[arg-type]
-    state = options.state(name, recipe, Processes(0, 1, device, joined=path.joined))
-    state.model.attention.backend = options.backend
+    recipe = options.recipe(path.precision)
+    state = options.state(name, recipe, Distributed(0, 1, device, initialized=path.joined), dropout=dropout)
+    set_backend(state.model, options.backend)
     if nudge:
         with torch.no_grad():
             for parameter in state.model.parameters():
                 parameter.mul_(1 + nudge * torch.randn_like(parameter).sign())
-    yield path.step(recipe, state, state.model.vocabulary.pad)
+    yield path.step(recipe.train, state, options.objective(recipe))
 
 
 def _device(batches: list[Batch]) -> torch.device:
@@ -205,10 +206,12 @@ def _process_group(wanted: bool, device: torch.device) -> Iterator[None]:
     if not wanted:
         yield
         return
-    if dist.is_initialized():
+    if torch.distributed.is_initialized():
         raise UserError("a process group exists already: run this benchmark in one process of its own")
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", store=dist.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
     try:
         yield
     finally:
-        dist.destroy_process_group()
+        torch.distributed.destroy_process_group()

@@ -13,14 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hoca.data import Batch, FolderDataset, Vocabulary, msrvtt
+from hoca.data import Batch, FolderDataset, msrvtt
 from hoca.data.bank import FeatureBank
 from hoca.data.corpus import Corpus, Video
+from hoca.distributed import Distributed
 from hoca.errors import UserError
-from hoca.models import Captioner, create
+from hoca.generation import Search
+from hoca.models import CaptionModel, create, entry
+from hoca.text import Vocabulary
 from hoca.training.build import build_optimizer
-from hoca.training.distributed import Processes
-from hoca.training.recipe import Recipe
+from hoca.training.objectives import CrossEntropy, Objective
+from hoca.training.recipe import ModelSection, Recipe, TrainSection
 from hoca.training.state import State
 
 WIDTHS = {"image": 1536, "motion": 1024, "audio": 128}
@@ -43,16 +46,28 @@ class Sizes:
         special = len(Vocabulary([]))
         return Vocabulary([f"w{number}" for number in range(self.vocabulary - special)])
 
-    def model(self, name: str, device: torch.device, *, dropout: float = 0.5) -> Captioner:
+    def model(self, name: str, device: torch.device, *, dropout: float = 0.5) -> CaptionModel:
         """The same weights for the same name and sizes."""
         torch.manual_seed(0)
-        options: dict[str, Any] = {"hidden": self.hidden, "attention": self.attention, "max_steps": self.steps}
+        wanted = {"hidden": self.hidden, "attention": self.attention, "max_steps": self.steps, "dropout": dropout}
+        known = entry(name).model.Config.options()
         with torch.device(device):
-            return create(name, WIDTHS, self.words_known(), dropout=dropout, **options)
+            return create(name, WIDTHS, self.words_known(), **{k: v for k, v in wanted.items() if k in known})
 
-    def state(self, name: str, recipe: Recipe, here: Processes) -> State:
-        model = self.model(name, here.device, dropout=recipe.dropout).train()
-        return State(model, build_optimizer(recipe, model), None, here)
+    def recipe(self, precision: str, captions: int | None = None) -> Recipe:
+        train: Any = {
+            "batch_size": self.videos,
+            "captions_per_video": captions or self.captions,
+            "precision": precision,
+        }
+        return Recipe(model=ModelSection(), train=TrainSection(**train))
+
+    def state(self, name: str, recipe: Recipe, dist: Distributed, *, dropout: float = 0.5) -> State:
+        model = self.model(name, dist.device, dropout=dropout).train()
+        return State(model, build_optimizer(recipe, model), None, dist)
+
+    def objective(self, recipe: Recipe) -> Objective:
+        return CrossEntropy(recipe.train, Search(), self.words_known(), {})
 
     def features(self, device: torch.device, videos: int | None = None) -> dict[str, Tensor]:
         return {m: torch.randn(videos or self.videos, self.steps, width, device=device) for m, width in WIDTHS.items()}
@@ -114,8 +129,15 @@ def caption_lengths(source: str | None) -> np.ndarray | None:
     return np.array([[len(caption.split()) for caption in video.captions] for video in videos])
 
 
-def all_alone(device: torch.device) -> Processes:
-    return Processes(0, 1, device)
+def all_alone(device: torch.device) -> Distributed:
+    return Distributed(0, 1, device)
+
+
+def set_backend(model: CaptionModel, backend: str) -> None:
+    """Let every part of the model that computes through `hoca.ops` use this backend."""
+    for module in model.modules():
+        if hasattr(module, "backend"):
+            module.backend = backend  # type: ignore[assignment]
 
 
 def fresh(device: torch.device) -> None:

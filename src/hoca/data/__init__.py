@@ -4,7 +4,8 @@ from hoca.data.batching import Batch, Batches, evaluation_batches
 from hoca.data.corpus import SPLITS, Corpus, Video, read_corpus, write_corpus
 from hoca.data.folder import FolderDataset
 from hoca.data.vectors import category_vectors, load_vectors
-from hoca.data.vocabulary import Vocabulary
+from hoca.data.vocabulary import read_vocabulary, write_vocabulary
+from hoca.text import Vocabulary
 
 __all__ = [
     "SPLITS",
@@ -18,5 +19,7 @@ __all__ = [
     "evaluation_batches",
     "load_vectors",
     "read_corpus",
+    "read_vocabulary",
     "write_corpus",
+    "write_vocabulary",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, Dataset
 from hoca.data.corpus import Video
 from hoca.data.folder import FolderDataset
 from hoca.data.plan import Plan
-from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
+from hoca.text import Vocabulary
 
 
 @dataclass
@@ -29,9 +29,11 @@ class Batch:
     caption_count: int  # real captions in this batch
     global_caption_count: int  # real captions in this batch of all ranks together
     category: Tensor | None = None  # [B], -1 = unknown; None where the dataset has no categories
+    weights: Tensor | None = None  # [B, R], what each caption counts; None: all the same
+    targets: dict[str, Tensor] = field(default_factory=dict)  # what a model's own losses need, [B, ...] each
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """Features, words and category on `device`; lengths stay where they are."""
+        """All tensors on `device` but the lengths, which stay where they are."""
 
         def moved(tensor: Tensor) -> Tensor:
             return tensor.to(device, non_blocking=non_blocking)
@@ -47,6 +49,8 @@ class Batch:
             features={name: function(values) for name, values in self.features.items()},
             words=function(self.words),
             category=None if self.category is None else function(self.category),
+            weights=None if self.weights is None else function(self.weights),
+            targets={name: function(values) for name, values in self.targets.items()},
         )
 
     def __len__(self) -> int:
@@ -56,15 +60,17 @@ class Batch:
 class Batches(Dataset[Batch]):
     """The training batches of one epoch.
 
-    An item is a video with up to `captions` of its captions (None or 0: all of them). In each epoch the captions of
-    each video are shuffled and cut into such chunks, so every caption is seen exactly once. `batch` counts the items
-    of a global batch; of these, rank r takes r, r + world, r + 2·world, …, so global batches are the same whatever
-    `world` is. A rank for which nothing is left gets the first item with all its words `<pad>`.
+    An item is a video with up to `captions_per_video` of its captions (None or 0: all of them). In each epoch the
+    captions of each video are shuffled and cut into such chunks, so every caption is seen exactly once. `batch_size`
+    counts the items of a global batch; of these, rank r takes r, r + world, r + 2·world, …, so global batches are the
+    same whatever `world` is. A rank for which nothing is left gets the first item with all its words `<pad>`.
 
-    batch: items in a global batch.
+    batch_size: items in a global batch.
     max_words: words kept of a caption; `cut` counts the captions that lost some.
     bucket: put captions of similar length into the same item and items of similar length into the same batch.
     workers: processes that prepare batches ahead; order and content do not depend on them.
+    weights: video id → what each of its captions counts; None: all the same.
+    targets: all captions of a video → tensors that go with it in a batch, of the same shape for every video.
     """
 
     def __init__(
@@ -73,8 +79,8 @@ class Batches(Dataset[Batch]):
         split: str,
         vocabulary: Vocabulary,
         *,
-        batch: int = 25,
-        captions: int | None = None,
+        batch_size: int = 25,
+        captions_per_video: int | None = None,
         max_words: int | None = 30,
         seed: int = 0,
         epoch: int = 0,
@@ -82,8 +88,11 @@ class Batches(Dataset[Batch]):
         rank: int = 0,
         world: int = 1,
         workers: int = 0,
+        weights: Mapping[str, Sequence[float]] | None = None,
+        targets: Callable[[Sequence[str]], Mapping[str, Tensor]] | None = None,
     ) -> None:
-        for name, value, least in (("batch", batch, 1), ("captions", captions or 0, 0), ("max_words", max_words, 1)):
+        counts = ("batch_size", batch_size, 1), ("captions_per_video", captions_per_video or 0, 0)
+        for name, value, least in (*counts, ("max_words", max_words, 1)):
             if value is not None and value < least:
                 raise UserError(f"{name} is {value}: choose at least {least}")
         if not 0 <= rank < world:
@@ -91,10 +100,12 @@ class Batches(Dataset[Batch]):
         if workers and dataset.device.type != "cpu":
             raise UserError(f"workers is {workers}, but the features are on {dataset.device}: choose 0 workers")
         self.dataset, self.vocabulary = dataset, vocabulary
-        self.batch, self.captions, self.bucket, self.seed = batch, captions or None, bucket, seed
+        self.batch_size, self.captions_per_video = batch_size, captions_per_video or None
+        self.bucket, self.seed = bucket, seed
         self.rank, self.world, self.workers = rank, world, workers
         self.videos = dataset.videos(split)
-        self._encode(max_words)
+        self._targets = [targets(video.captions) for video in self.videos] if targets else []
+        self._encode(max_words, weights)
         if not len(self._owner):
             raise UserError(f"no captioned videos in split {split} of {dataset.folder}: choose another split")
         self.set_epoch(epoch)
@@ -106,8 +117,8 @@ class Batches(Dataset[Batch]):
             self._owner,
             self._counts,
             self._steps,
-            chunk=self.captions,
-            batch=self.batch,
+            chunk=self.captions_per_video,
+            batch=self.batch_size,
             seed=(self.seed, epoch),
             bucket=self.bucket,
         )
@@ -139,8 +150,19 @@ class Batches(Dataset[Batch]):
         global_count = sum(len(self._plan.captions(item)) for item in whole)
         if not len(mine):
             mine, chosen = whole[:1], [np.empty(0, dtype=np.int64)]
-        videos = [self.videos[self._plan.video(item)] for item in mine]
-        return _collate(self.dataset, videos, self._words(chosen), sum(map(len, chosen)), global_count)
+        numbers = [self._plan.video(item) for item in mine]
+        words = self._words(chosen)
+        batch = _collate(
+            self.dataset, [self.videos[number] for number in numbers], words, sum(map(len, chosen)), global_count
+        )
+        if self._weights is not None:
+            batch.weights = torch.zeros(words.shape[:2])
+            for row, each in zip(batch.weights, chosen, strict=True):
+                row[: len(each)] = torch.from_numpy(self._weights[each])
+        if self._targets:
+            found = [self._targets[number] for number in numbers]
+            batch.targets = {name: torch.stack([each[name] for each in found]) for name in found[0]}
+        return batch
 
     def padding(self) -> float:
         """The share of word places of the epoch, over all batches, that hold no word."""
@@ -152,12 +174,12 @@ class Batches(Dataset[Batch]):
             places += len(chosen) * max(map(len, chosen)) * int(lengths.max())
         return 1 - real / places
 
-    def _encode(self, max_words: int | None) -> None:
-        """All captions as one array of ids, with the owner, the first place and the number of ids of each."""
+    def _encode(self, max_words: int | None, weights: Mapping[str, Sequence[float]] | None) -> None:
+        """All captions as one array of ids; of each the owner, the first place, the number of ids and the weight."""
         self.cut = self.wordless = 0
-        owner, counts, ids = [], [], []
+        owner, counts, ids, weighted = [], [], [], []
         for number, video in enumerate(self.videos):
-            for caption in video.captions:
+            for place, caption in enumerate(video.captions):
                 words = self.vocabulary.encode(caption)
                 if len(words) == 2:
                     self.wordless += 1
@@ -168,10 +190,12 @@ class Batches(Dataset[Batch]):
                 owner.append(number)
                 counts.append(len(words))
                 ids.extend(words)
+                weighted.append(1.0 if weights is None else weights[video.id][place])
         self._owner = np.array(owner, dtype=np.int64)  # [captions]
         self._counts = np.array(counts, dtype=np.int64)  # [captions]
         self._first = np.cumsum(self._counts) - self._counts
         self._ids = np.array(ids, dtype=np.int32)
+        self._weights = None if weights is None else np.array(weighted, dtype=np.float32)
         self._steps = np.array([sum(self.dataset.lengths(video.id).values()) for video in self.videos], dtype=np.int64)
 
     def _words(self, chosen: list[np.ndarray]) -> Tensor:
@@ -191,13 +215,13 @@ class Batches(Dataset[Batch]):
 
 
 def evaluation_batches(
-    dataset: FolderDataset, split: str, batch: int = 50, *, rank: int = 0, world: int = 1
+    dataset: FolderDataset, split: str, batch_size: int = 50, *, rank: int = 0, world: int = 1
 ) -> Iterator[Batch]:
     """Each video of a split once, in order, features and lengths only; rank r takes batches r, r + world, …"""
     videos = dataset.videos(split)
     if not videos:
         raise UserError(f"no videos in split {split} of {dataset.folder}: choose another split")
-    groups = (videos[first : first + batch] for first in range(0, len(videos), batch))
+    groups = (videos[first : first + batch_size] for first in range(0, len(videos), batch_size))
     for group in islice(groups, rank, None, world):
         yield _collate(dataset, group, torch.empty(len(group), 0, 0, dtype=torch.long), 0, 0)
 

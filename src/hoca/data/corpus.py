@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -52,8 +52,12 @@ class Corpus:
         return {video.id: list(video.captions) for video in self.split(split)}
 
     def category_number(self, video: Video) -> int:
-        """The place of the video's category in `categories`, -1 when it has none."""
-        return -1 if video.category is None else self._numbers[video.category]
+        """The place of the video's category in `categories`, -1 when it has none or another one."""
+        return -1 if video.category is None else self._numbers.get(video.category, -1)
+
+    def numbered(self, categories: Sequence[str]) -> Corpus:
+        """The same videos, their categories numbered by their places in these names."""
+        return replace(self, categories=tuple(categories))
 
     def __len__(self) -> int:
         return len(self.videos)
@@ -152,7 +156,7 @@ def _parse(text: str, named: tuple[str, ...], where: str, problems: Problems) ->
     try:
         row = json.loads(text)
     except (ValueError, RecursionError) as error:
-        problems.add("broken line", f"{where}: not JSON ({error}): mend the line or delete it")
+        problems.add("broken line", f"{where}: not JSON ({error}): fix the line or delete it")
         return None
     complaint = _complaint(row, named)
     if complaint:
@@ -163,9 +167,7 @@ def _parse(text: str, named: tuple[str, ...], where: str, problems: Problems) ->
         if not any(letter.isalnum() for letter in caption):
             problems.add("empty caption", f"{where}: caption {place} of video {row['id']} has no words: delete it")
         elif not _encodable(caption):
-            problems.add(
-                "broken line", f"{where}: caption {place} of video {row['id']} holds half a character: mend it"
-            )
+            problems.add("broken line", f"{where}: caption {place} of video {row['id']} holds half a character: fix it")
         else:
             captions.append(caption)
     if not captions:

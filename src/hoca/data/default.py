@@ -27,10 +27,11 @@ from hoca.data.corpus import Corpus, Video, write_corpus
 from hoca.data.msrvtt import CLIP_SHAPES, clip_features, link, read, restored
 from hoca.data.official import find_file, read_arrays
 from hoca.data.problems import Report, log
-from hoca.data.vocabulary import Vocabulary
+from hoca.data.vocabulary import write_vocabulary
 from hoca.errors import UserError
 from hoca.features.specification import specify
 from hoca.features.store import FeatureStore
+from hoca.text import Vocabulary
 
 FOLDS = 8
 FRAMES = "msrvtt-frames"
@@ -42,7 +43,7 @@ ABSENT = dict.fromkeys(("motion", "audio"), "only pictures of it are known")
 @dataclass(frozen=True)
 class Options:
     fold: int = 0  # which eighth of the clips is set aside
-    minimum_count: int = 8  # of a word, to be in the vocabulary
+    min_count: int = 8  # of a word, to be in the vocabulary
 
     def __post_init__(self) -> None:
         if not 0 <= self.fold < FOLDS:
@@ -74,7 +75,7 @@ def prepare(source: Path | str, out: Path | str, options: Options | None = None,
             link(store.path(video.id), own.path(video.id))
     captions = [caption for video in (*videos, *photos) if video.split == "train" for caption in video.captions]
     captions += msvd.read(source).captions("train")
-    Vocabulary.build(captions, options.minimum_count).save(out / "vocabulary.json")
+    write_vocabulary(Vocabulary.build(captions, options.min_count), out / "vocabulary.json")
     counts = Counter(video.split for video in videos)
     report(
         f"{out}: {counts['train']} videos and {len(photos)} photos to learn from, {counts['validation']} official-val "
@@ -124,7 +125,7 @@ def _pictures(source: Path, name: str) -> Iterator[tuple[Video, np.ndarray]]:
 
 
 def _stored(store: FeatureStore, video: Video, features: Mapping[str, np.ndarray], absent: Mapping[str, str]) -> Video:
-    specification = specify()  # all of it was made by the default backbones, whatever file it came in
+    specification = specify(image="efficientnet-lite2")  # all of it was made so, whatever file it came in
     if video.id not in store or store.header(video.id).specification != specification:
         store.write(video.id, features, specification=specification, absent=absent, wait=False)
     return video

@@ -57,7 +57,12 @@ class FolderDataset:
 
     @property
     def categories(self) -> tuple[str, ...]:
+        """The names of the categories, in the order of their numbers."""
         return self.corpus.categories
+
+    def number_categories(self, names: Sequence[str]) -> None:
+        """Let batches number the categories as a model does that was trained on other videos; others are unknown."""
+        self.corpus = self.corpus.numbered(names)
 
     @property
     def steps(self) -> dict[str, int]:

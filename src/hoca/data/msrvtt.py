@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from hoca.data.corpus import Corpus, Video, write_corpus
-from hoca.data.official import check_counts, find_file, read_arrays, read_official, sha256
+from hoca.data.official import check_counts, find_file, read_arrays, read_official
 from hoca.data.problems import OnProblem, Problems, Report, log
 from hoca.errors import UserError
 from hoca.features.specification import specify
 from hoca.features.store import FeatureStore
+from hoca.files import sha256_of
 
 VIDEOS = {"train": 6513, "validation": 497, "test": 2990}
 CAPTIONS_EACH = 20
@@ -141,9 +142,9 @@ def restored(quantised: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def clip_specification(source: Path) -> dict[str, Any]:
-    """What `hoca extract` makes by default, so that a model of these features takes files; and where they are from."""
-    made = {"file": "clip-features.npz", "sha256": sha256(_packed_clips(source))}
-    return {name: how | made for name, how in specify().items()}
+    """How `hoca extract` makes them, so that a model of these features takes files; and where they are from."""
+    made = {"file": "clip-features.npz", "sha256": sha256_of(_packed_clips(source))}
+    return {name: how | made for name, how in specify(image="efficientnet-lite2").items()}
 
 
 def _video(row: dict[str, Any], captions: list[tuple[int, str]], categories: tuple[str, ...]) -> Video:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from hoca.data.corpus import Corpus, Video, write_corpus
-from hoca.data.official import check_counts, find_file, read_arrays, read_official, sha256
+from hoca.data.official import check_counts, find_file, read_arrays, read_official
 from hoca.data.problems import Report, log
 from hoca.errors import UserError
 from hoca.features.store import FeatureStore
+from hoca.files import sha256_of
 
 VIDEOS = {"train": 1200, "validation": 100, "test": 670}
 CAPTIONS = {"train": 48_774, "validation": 4_290, "test": 27_763}
@@ -53,7 +54,7 @@ def prepare(source: Path | str, out: Path | str, *, report: Report = log.info) -
         raise UserError(f"no features.npz in {source}: put the MSVD features beside the captions")
     rows = len(corpus)
     arrays = read_arrays(packed, {"q": (rows, STEPS, WIDTH), "scale": (WIDTH,), "zero": (WIDTH,)})
-    specification = _specification(sha256(packed))
+    specification = _specification(sha256_of(packed))
     store = FeatureStore(out / "features")
     for video, quantised in zip(corpus.videos, arrays["q"], strict=True):
         if video.id in store and store.header(video.id).specification == specification:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from pathlib import Path
 
@@ -50,11 +49,6 @@ def read_arrays(path: Path, shapes: dict[str, tuple[int | None, ...]]) -> dict[s
         ):
             raise UserError(f"{path}: {name} has shape {list(found)}, expected {list(expected)}")
     return arrays
-
-
-def sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_counts(what: str, found: dict[str, int], expected: dict[str, int]) -> None:

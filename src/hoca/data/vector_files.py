@@ -86,12 +86,12 @@ def _text(file: IO[bytes], width: int, path: Path, *, first_line: int, promised:
             )
         name = line.rsplit(b" ", width)[0] if extra else line[: line.index(b" ")]
         if extra and _numbers(name.split(b" ")[-1:]) is not None:
-            raise UserError(f"{path}, line {number}: more than {width} numbers: mend the line or delete it")
+            raise UserError(f"{path}, line {number}: more than {width} numbers: fix the line or delete it")
 
         def read(line: bytes = line, number: int = number) -> np.ndarray:
             vector = _numbers(line.rsplit(b" ", width)[1:])
             if vector is None:
-                raise UserError(f"{path}, line {number}: not {width} finite numbers: mend the line or delete it")
+                raise UserError(f"{path}, line {number}: not {width} finite numbers: fix the line or delete it")
             return vector
 
         yield name.decode("utf-8", errors="replace"), read

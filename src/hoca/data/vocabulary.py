@@ -1,108 +1,26 @@
-"""Words and their numbers."""
+"""A vocabulary as a file: a JSON list of its words."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from hoca.errors import UserError
 from hoca.files import replacing
-from hoca.metrics.tokenizer import tokenize
-
-SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+from hoca.text import Vocabulary
 
 
-class Vocabulary:
-    """The words a captioner knows. Ids 0–3 are `<pad>`, `<bos>`, `<eos>`, `<unk>`; `words[i]` has id i + 4."""
+def write_vocabulary(vocabulary: Vocabulary, path: Path | str) -> None:
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(json.dumps(vocabulary.to_json(), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
 
-    pad, bos, eos, unk = range(4)
 
-    def __init__(self, words: Iterable[str]) -> None:
-        self.words: list[str] = list(words)
-        self._ids: dict[str, int] = {}
-        for place, word in enumerate(self.words):
-            if not isinstance(word, str) or not word or word.split() != [word]:
-                raise UserError(f"vocabulary: word {place} is {word!r}, expected one word without spaces")
-            if word in SPECIALS:
-                raise UserError(f"vocabulary: word {place} is {word}, which every vocabulary has: leave it out")
-            if word in self._ids:
-                raise UserError(f"vocabulary: {word!r} is word {self._ids[word] - len(SPECIALS)} and {place}: keep one")
-            self._ids[word] = place + len(SPECIALS)
-
-    @classmethod
-    def build(cls, captions: Iterable[str], minimum: int = 1) -> Vocabulary:
-        """Every word that occurs at least `minimum` times, tokenised as the metrics do; frequent first, then a–z."""
-        counts = Counter(word for caption in captions for word in tokenize(caption))
-        kept = sorted((-count, word) for word, count in counts.items() if count >= minimum and word not in SPECIALS)
-        if not kept:
-            raise UserError(f"no word occurs {minimum} times in the captions: lower the minimum count")
-        return cls(word for _, word in kept)
-
-    @property
-    def tokens(self) -> list[str]:
-        """Everything that has an id, in the order of the ids."""
-        return [*SPECIALS, *self.words]
-
-    def __len__(self) -> int:
-        return len(SPECIALS) + len(self.words)
-
-    def __contains__(self, word: object) -> bool:
-        return word in self._ids
-
-    def __getitem__(self, word: str) -> int:
-        """The id of a word, that of `<unk>` for a word outside."""
-        return self._ids.get(word, self.unk)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.words == other.words
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.words))
-
-    def __repr__(self) -> str:
-        return f"Vocabulary({len(self.words)} words)"
-
-    def encode(self, caption: str | Sequence[str]) -> list[int]:
-        """`[bos, w1, …, wn, eos]`; a text is tokenised as the metrics do, a list of tokens is taken as it is."""
-        tokens = tokenize(caption) if isinstance(caption, str) else caption
-        return [self.bos, *(self[token] for token in tokens), self.eos]
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The words up to the first `<eos>`, joined by spaces; `<bos>` and `<pad>` are left out."""
-        words = []
-        for id in map(int, ids):
-            if id == self.eos:
-                break
-            if id == self.unk:
-                words.append(SPECIALS[id])
-            elif id >= len(SPECIALS):
-                words.append(self.words[id - len(SPECIALS)])
-        return " ".join(words)
-
-    def to_json(self) -> list[str]:
-        """The words without the special ones: what `from_json` takes."""
-        return list(self.words)
-
-    @classmethod
-    def from_json(cls, words: Any) -> Vocabulary:
-        if not isinstance(words, list):
-            raise UserError(f"vocabulary: a {type(words).__name__}, expected a list of words")
-        return cls(words)
-
-    def save(self, path: Path | str) -> None:
-        with replacing(Path(path)) as temporary:
-            temporary.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path | str) -> Vocabulary:
-        try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise UserError(f"cannot read the vocabulary {path} ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{path} is not a vocabulary, a JSON list of words ({error})") from None
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from None
+def read_vocabulary(path: Path | str) -> Vocabulary:
+    try:
+        return Vocabulary.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"cannot read the vocabulary {path} ({error.strerror})") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not a vocabulary, a JSON list of words ({error})") from None

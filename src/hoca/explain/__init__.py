@@ -1,16 +1,16 @@
 """Show what a model looked at and how it learned."""
 
 from hoca.explain.curves import curves_figure
-from hoca.explain.explanation import Explanation, Group, Modality, Reading, collect, explain, model_name
+from hoca.explain.explanation import ExplainedVideo, GroupWeights, Modality, ModelCaption, collect, explain, model_name
 from hoca.explain.figure import attention_figure
 from hoca.explain.report import report, write_report
 from hoca.explain.studies import cost_figure, rank_figure
 
 __all__ = [
-    "Explanation",
-    "Group",
+    "ExplainedVideo",
+    "GroupWeights",
     "Modality",
-    "Reading",
+    "ModelCaption",
     "attention_figure",
     "collect",
     "cost_figure",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hoca.errors import UserError
-from hoca.explain.drawing import save, surface
+from hoca.explain.drawing import new_figure, save
 
 Points = Sequence[tuple[float, float]]
 TITLES = {"loss": "training loss per caption", "CIDEr": "validation CIDEr (greedy)"}
@@ -28,7 +28,7 @@ def read_curves(metrics: Path) -> dict[str, Points]:
 def curves_figure(runs: Mapping[str, Path], path: Path) -> None:
     """One line per run, from its `metrics.csv`."""
     curves = {label: read_curves(metrics) for label, metrics in runs.items()}
-    figure = surface(width=8, height=3.2)
+    figure = new_figure(width=8, height=3.2)
     for axis, (name, title) in zip(figure.subplots(1, 2), TITLES.items(), strict=True):
         for label, columns in curves.items():
             points = columns[name]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".pdf", ".svg")
 
 
-def surface(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure of this size in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # a process that only decodes pictures imports this package, 
     from torch import Tensor
 
     from hoca.captioning import Caption, VideoCaptioner
-    from hoca.media import Limits
+    from hoca.media import DecodeLimits
 
 Rows = tuple[tuple[float, ...], ...]  # one row of weights over the time steps for each word, [L][T]
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupWeights:
     """The weights that one group of modalities gives to the time steps of one of them."""
 
     members: tuple[str, ...]
@@ -39,12 +39,12 @@ class Modality:
     name: str
     share: tuple[float, ...]  # β of each word
     weights: Rows  # α, all groups merged
-    groups: tuple[Group, ...]
+    groups: tuple[GroupWeights, ...]
     spans: Spans  # the seconds of each time step
 
 
 @dataclass(frozen=True)
-class Reading:
+class ModelCaption:
     """What one model said about the clip, and what it looked at."""
 
     model: str  # what it is called in the report
@@ -58,10 +58,10 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class ExplainedVideo:
     video: str  # the file's name without its folder
     preview: Preview
-    readings: tuple[Reading, ...]  # one per model
+    captions: tuple[ModelCaption, ...]  # one per model
 
 
 def explain(
@@ -70,11 +70,13 @@ def explain(
     *,
     compare: Sequence[VideoCaptioner | Path | str] = (),
     beam: int | None = None,
-    limits: Limits | None = None,
-) -> Explanation:
+    category: str | None = None,
+    limits: DecodeLimits | None = None,
+) -> ExplainedVideo:
     """Caption a video file and say why, with one model or, to compare, with several.
 
-    beam: the search's width. limits: what the file may cost; None = as the models have it.
+    beam: the search's width. category: the video's, for models that were trained with categories. limits: what the file
+    may cost; None = as the models have it.
     """
     from hoca.captioning import VideoCaptioner, load
 
@@ -84,7 +86,7 @@ def explain(
     for each, captioner in zip((model, *compare), captioners, strict=True):
         name = "model" if isinstance(each, VideoCaptioner) else model_name(each)
         search = replace(captioner.search, beam=beam) if beam else captioner.search
-        found = captioner.caption(video, search, pictures=0 if captions else pictures, limits=limits)
+        found = captioner.caption(video, search, category=category, pictures=0 if captions else pictures, limits=limits)
         captions.append((name, captioner, found))
     return collect(video, captions)
 
@@ -97,36 +99,36 @@ def model_name(model: Path | str) -> str:
     return path.stem if path.is_file() else path.name
 
 
-def collect(video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Caption]]) -> Explanation:
+def collect(video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Caption]]) -> ExplainedVideo:
     """The explanation of captions that were made already, each with its model and what to call that.
 
     The clip is shown as the first caption's preview has it; a caption without one costs another decoding.
     """
     model, caption = captions[0][1:]
     shown = caption.preview or media.preview(video, model.extractor.decoders.decode, model.pictures)
-    return Explanation(Path(video).name, shown, tuple(_reading(*each, shown.clock) for each in captions))
+    return ExplainedVideo(Path(video).name, shown, tuple(_caption(*each, shown.clock) for each in captions))
 
 
-def _reading(name: str, model: VideoCaptioner, caption: Caption, clock: Clock) -> Reading:
-    attention = caption.attention
+def _caption(name: str, captioner: VideoCaptioner, caption: Caption, clock: Clock) -> ModelCaption:
+    found = caption.explanation
     modalities = []
-    for modality, weights in attention.merged.items():
-        theta = _theta(model, modality)
+    for modality, weights in found.attention.items():
+        theta = found.theta.get(modality, {})
         modalities.append(
             Modality(
                 name=modality,
-                share=tuple(attention.modalities[modality].tolist()),
+                share=tuple(found.shares[modality].tolist()) if modality in found.shares else (),
                 weights=_rows(weights),
                 groups=tuple(
-                    Group(members, theta.get(members), _rows(of_group))
-                    for members, of_group in attention.groups[modality].items()
+                    GroupWeights(members, theta.get(members), _rows(of_group))
+                    for members, of_group in found.groups.get(modality, {}).items()
                 ),
-                spans=spans(model.specification[modality], weights.shape[1], clock),
+                spans=spans(captioner.specification[modality], weights.shape[1], clock),
             )
         )
-    return Reading(
+    return ModelCaption(
         model=name,
-        kind=_kind(model),
+        kind=captioner.model.describe(),
         text=caption.text,
         words=caption.words,
         logprob=caption.logprob,
@@ -134,21 +136,6 @@ def _reading(name: str, model: VideoCaptioner, caption: Caption, clock: Clock) -
         modalities=tuple(modalities),
         absent=caption.absent,
     )
-
-
-def _theta(model: VideoCaptioner, modality: str) -> dict[tuple[str, ...], float]:
-    """θ of each group of a modality; empty where it has one group only."""
-    if modality not in model.merge.theta:
-        return {}
-    return dict(zip(model.merge.groups[modality], model.merge.theta[modality].tolist(), strict=True))
-
-
-def _kind(model: VideoCaptioner) -> str:
-    orders = sorted({len(group) for group in model.config.groups})
-    form = f"{model.config.form} attention" if orders[-1] > 1 else "attention"
-    rank = f", rank {model.config.rank}" if model.config.form == "low-rank" and orders[-1] > 1 else ""
-    plural = "orders" if len(orders) > 1 else "order"
-    return f"{form} of {plural} {', '.join(map(str, orders))}{rank}"
 
 
 def _rows(weights: Tensor) -> Rows:

@@ -11,27 +11,27 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from hoca.explain.explanation import Explanation, Modality, Reading
+from hoca.explain.explanation import ExplainedVideo, Modality, ModelCaption
 from hoca.files import replacing
 
 DIGITS = 5  # of a weight
 
 
-def write_report(explanation: Explanation, path: Path) -> None:
+def write_report(explanation: ExplainedVideo, path: Path) -> None:
     """The report of an explanation as a file."""
     page = report(explanation)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
-def report(explanation: Explanation) -> str:
+def report(explanation: ExplainedVideo) -> str:
     """The report as HTML. Names and words enter it escaped, and nothing but its own script and style may run."""
     style, script = _template("report.css"), _template("report.js")
-    sentences = "\n".join(f"<h1>{html.escape(reading.text)}</h1>" for reading in explanation.readings)
+    sentences = "\n".join(f"<h1>{html.escape(caption.text)}</h1>" for caption in explanation.captions)
     return Template(_template("report.html")).substitute(
         policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'",
-        title=html.escape(f"{explanation.readings[0].text} · {explanation.video}"),
+        title=html.escape(f"{explanation.captions[0].text} · {explanation.video}"),
         video=html.escape(explanation.video),
         facts=_facts(explanation),
         style=style,
@@ -54,12 +54,12 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _facts(explanation: Explanation) -> str:
+def _facts(explanation: ExplainedVideo) -> str:
     sound = "with sound" if explanation.preview.envelope else "without sound"
     return f"{explanation.preview.clock.duration:.1f} s, {explanation.preview.clock.frames} frames, {sound}"
 
 
-def _content(explanation: Explanation) -> dict[str, Any]:
+def _content(explanation: ExplainedVideo) -> dict[str, Any]:
     clock = explanation.preview.clock
     stays = clock.seen / max(clock.frames, 1)  # seconds that a frame is on screen
     pictures = [
@@ -74,21 +74,21 @@ def _content(explanation: Explanation) -> dict[str, Any]:
         "thumbnails": pictures,
         "ratio": _ratio(explanation),
         "envelope": explanation.preview.envelope,
-        "readings": [_reading(reading) for reading in explanation.readings],
+        "captions": [_caption(caption) for caption in explanation.captions],
     }
 
 
-def _ratio(explanation: Explanation) -> float:
+def _ratio(explanation: ExplainedVideo) -> float:
     """Width of a picture by its height."""
     width, height = explanation.preview.thumbnails[0].size if explanation.preview.thumbnails else (16, 9)
     return round(width / height, 4)
 
 
-def _reading(reading: Reading) -> dict[str, Any]:
+def _caption(caption: ModelCaption) -> dict[str, Any]:
     return {
-        **{"model": reading.model, "kind": reading.kind, "text": reading.text, "words": reading.words},
-        **{"logprob": reading.logprob, "alternatives": reading.alternatives, "absent": reading.absent},
-        "modalities": [_modality(modality) for modality in reading.modalities],
+        **{"model": caption.model, "kind": caption.kind, "text": caption.text, "words": caption.words},
+        **{"logprob": caption.logprob, "alternatives": caption.alternatives, "absent": caption.absent},
+        "modalities": [_modality(modality) for modality in caption.modalities],
     }
 
 

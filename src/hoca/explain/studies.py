@@ -8,7 +8,7 @@ from itertools import cycle
 from pathlib import Path
 
 from hoca.errors import UserError
-from hoca.explain.drawing import save, surface
+from hoca.explain.drawing import new_figure, save
 
 Row = dict[str, str]
 COSTS = {  # column → axis label, and how many of its units make one of the label's
@@ -33,7 +33,7 @@ def rank_figure(table: Path, path: Path, score: str = "CIDEr") -> None:
             ranked[match[1]][int(match[2])] = row
     if not ranked:
         raise UserError(f"{table} has no rows `NAME` and `NAME rank K`: give the table of a rank study")
-    figure = surface(4.5, 3)
+    figure = new_figure(4.5, 3)
     axis = figure.subplots()
     axis.set_xscale("log", base=2)
     shown = sorted({rank for by_rank in ranked.values() for rank in by_rank})
@@ -61,7 +61,7 @@ def cost_figure(table: Path, path: Path) -> None:
         raise UserError(f"{table} has none of the columns {', '.join(COSTS)}: give a table that `hoca bench` wrote")
     telling = [name for name in SUBJECTS if len({row.get(name, "") for row in rows}) > 1]
     labels = [" ".join(_said(name, row[name]) for name in telling if row.get(name)) for row in rows]
-    figure = surface(3.5 + 3 * len(costs), 1.0 + 0.28 * len(rows))
+    figure = new_figure(3.5 + 3 * len(costs), 1.0 + 0.28 * len(rows))
     axes = figure.subplots(1, len(costs), sharey=True, squeeze=False)[0]
     for axis, name in zip(axes, costs, strict=True):
         title, unit = COSTS[name]

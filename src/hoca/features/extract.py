@@ -12,7 +12,7 @@ import numpy as np
 from hoca import media
 from hoca.errors import UserError
 from hoca.features.backbones import Backbone, backbone
-from hoca.media.request import Decoded
+from hoca.media.request import DecodedVideo
 
 if TYPE_CHECKING:
     from hoca.features.extractor import Extractor
@@ -51,7 +51,7 @@ def of_clip(clip: media.Clip, specification: Mapping[str, Any] | Extractor) -> E
             picked = clip.frames[list(wanted.pick(len(clip.frames)))]
             shrink = wanted.transform
             pictures[name] = np.stack([shrink(frame) for frame in picked]) if shrink else picked
-    decoded = Decoded(pictures, {}, len(clip.frames), clip.duration, clip.waveform, clip.rate)
+    decoded = DecodedVideo(pictures, {}, len(clip.frames), clip.duration, clip.waveform, clip.rate)
     return extractor.features([decoded])[0]
 
 

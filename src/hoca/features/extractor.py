@@ -17,7 +17,7 @@ from hoca.errors import UserError
 from hoca.features.extract import Extracted, check
 from hoca.features.specification import weights_file
 from hoca.media.preview import decode_with_preview
-from hoca.media.request import Decoded, Request
+from hoca.media.request import DecodedVideo, Request
 
 if TYPE_CHECKING:
     from hoca.features.network import Network
@@ -32,7 +32,7 @@ class Extractor:
         *,
         device: str = "cpu",
         precision: str = "auto",
-        limits: media.Limits | None = None,
+        limits: media.DecodeLimits | None = None,
     ) -> None:
         self.specification = specification
         self.limits = limits
@@ -69,7 +69,7 @@ class Extractor:
                 seconds = found.seconds(self.specification[name])
         return Request(Path(path), pictures, self.rate, seconds)
 
-    def features(self, clips: Sequence[Decoded]) -> list[Extracted]:
+    def features(self, clips: Sequence[DecodedVideo]) -> list[Extracted]:
         """The features of decoded files, each network run over all of them."""
         made = [Extracted({}, {}, clip.duration) for clip in clips]
         for name, found in self.backbones.items():
@@ -91,22 +91,29 @@ class Extractor:
                 made[number].features[name] = np.ascontiguousarray(each, dtype=np.float32)
         return made
 
-    def extract(self, path: Path | str, *, pictures: int = 0, limits: media.Limits | None = None) -> Extracted:
+    def extract(self, path: Path | str, *, pictures: int = 0, limits: media.DecodeLimits | None = None) -> Extracted:
         """The features of one file, decoded in a process of its own, so that no file can harm this one.
 
         pictures: how many a preview of the file has; 0 = no preview is wanted. limits: in place of the extractor's own.
         """
-        if limits is None or limits == self.limits:
-            decoded, shown = self.decode(path, pictures=pictures)
-        else:
-            with media.Decoders(workers=1, limits=limits) as decoders:
-                decoded, shown = self.decode(path, pictures=pictures, decoders=decoders)
+        decoded, shown = self.decode(path, pictures=pictures, limits=limits)
         return replace(self.features([decoded])[0], preview=shown)
 
     def decode(
-        self, path: Path | str, *, pictures: int = 0, decoders: media.Decoders | None = None
-    ) -> tuple[Decoded, media.Preview | None]:
-        """What the networks need of a file, and a preview of it if that is to have pictures."""
+        self,
+        path: Path | str,
+        *,
+        pictures: int = 0,
+        limits: media.DecodeLimits | None = None,
+        decoders: media.Decoders | None = None,
+    ) -> tuple[DecodedVideo, media.Preview | None]:
+        """What the networks need of a file, and a preview of it if that is to have pictures.
+
+        decoders: processes to decode in, which have limits of their own; None = the extractor's one.
+        """
+        if decoders is None and limits is not None and limits != self.limits:
+            with media.Decoders(workers=1, limits=limits) as others:
+                return self.decode(path, pictures=pictures, decoders=others)
         decode = (decoders or self.decoders).decode
         if pictures:
             return decode_with_preview(self.request(path), decode, pictures)

@@ -9,7 +9,6 @@ Layouts that are read, told apart by their shapes:
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ import numpy as np
 
 from hoca.errors import UserError
 from hoca.features.store import FeatureStore
-from hoca.files import replacing
+from hoca.files import replacing, sha256_of
 from hoca.progress import track
 
 Layout = Literal["datasets", "array"]
@@ -204,9 +203,7 @@ def _origin(file: Any, path: Path) -> dict[str, Any]:
             known = None
         if isinstance(known, dict):
             return known
-    with open(path, "rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    return {"backbone": "imported", "weights": None, "file": path.name, "sha256": digest}
+    return {"backbone": "imported", "weights": None, "file": path.name, "sha256": sha256_of(path)}
 
 
 def _h5py() -> Any:

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from hoca.features.picture import Salient, cell_means
+from hoca.media.request import Spread
 
 HUES = 12
 BANDS = 40
@@ -19,15 +20,10 @@ MOTION_WIDTH = 64 + 4 * 4 + 2 * 2 * 4 + 6 + 3
 AUDIO_WIDTH = 2 * BANDS
 
 
-def even(count: int, steps: int) -> np.ndarray:
-    """Numbers of `steps` frames evenly over `count` frames: ⌊(i+½)·count/steps⌋; frames repeat when there are fewer."""
-    return ((np.arange(steps) + 0.5) * count / steps).astype(int)
-
-
 def image(frames: np.ndarray, steps: int) -> np.ndarray:
     """Frames uint8 [F, 64, 64, 3] → [steps, 128]: mean colour in 4 × 4 cells, the outline of what differs from the
     frame's median colour, its hues, its size and place."""
-    pictures = frames[even(len(frames), steps)].astype(np.float32) / 255  # [steps, 64, 64, 3]
+    pictures = frames[Spread(steps)(len(frames))].astype(np.float32) / 255  # [steps, 64, 64, 3]
     ground = np.median(pictures[:, ::4, ::4].reshape(steps, -1, 3), axis=1)[:, None, None]  # [steps, 1, 1, 3]
     red, green, blue = np.moveaxis(np.abs(pictures - ground), -1, 0)
     weights = np.maximum(np.maximum(np.maximum(red, green), blue) - 0.2, 0)  # [steps, 64, 64]
@@ -66,7 +62,7 @@ def motion(frames: np.ndarray, steps: int) -> np.ndarray:
     """Frames uint8 [F, 64, 64, 3] → [steps, 105], from two frames a step, colour-blind: the outline of what differs
     from the clip's median picture, change in 4 × 4 cells, flow in 2 × 2, how the outline travels and grows, its size
     and place."""
-    red, green, blue = np.moveaxis(frames[even(len(frames), 2 * steps)].astype(np.float32), -1, 0)
+    red, green, blue = np.moveaxis(frames[Spread(2 * steps)(len(frames))].astype(np.float32), -1, 0)
     grey = (red + green + blue) / (3 * 255)  # [2·steps, 64, 64]
     still = np.median(grey[::2], axis=0)
     salient = Salient(np.maximum(np.abs(grey - still) - 0.08, 0))

@@ -41,14 +41,14 @@ class Network:
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            return self.module(self._sent(batch)).float().cpu().numpy()
+            return self.module(self._to_device(batch)).float().cpu().numpy()
 
     def batched(self, inputs: np.ndarray) -> np.ndarray:
         """[F, …] → [F, width], so many at a time as the device works best on."""
         size = 32 if self.device.type == "cpu" else 512
         return np.concatenate([self(inputs[first : first + size]) for first in range(0, len(inputs), size)])
 
-    def alike(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def batched_by_shape(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """[T, …] each → [T', width] each; on a GPU those of the same length go together."""
         if self.device.type == "cpu":
             return [self(each[None])[0] for each in inputs]
@@ -62,13 +62,13 @@ class Network:
                 for first in range(0, len(same), size):
                     group = same[first : first + size]
                     # Nothing waits for the result here, so that the next clips are sent while these are computed.
-                    outputs.append((group, self.module(self._sent([inputs[place] for place in group]))))
+                    outputs.append((group, self.module(self._to_device([inputs[place] for place in group]))))
         made = {
             place: values for group, found in outputs for place, values in zip(group, found.float().cpu(), strict=True)
         }
         return [made[place].numpy() for place in range(len(inputs))]
 
-    def _sent(self, batch: np.ndarray | list[np.ndarray]) -> Tensor:
+    def _to_device(self, batch: np.ndarray | list[np.ndarray]) -> Tensor:
         if self.device.type != "cuda":
             return torch.from_numpy(np.ascontiguousarray(batch)).to(self.device)
         first = torch.from_numpy(batch[0])

@@ -11,7 +11,7 @@ from hoca.errors import UserError
 from hoca.features.backbones import Backbone, backbone
 from hoca.features.store import Specification
 
-IMAGE, MOTION, AUDIO = "efficientnet-lite2", "i3d-kinetics-400", "soundnet-8"
+IMAGE, MOTION, AUDIO = "dinov2-small", "i3d-kinetics-400", "soundnet-8"
 
 
 def specify(
@@ -42,7 +42,7 @@ def light(image: int = 20, motion: int = 20, audio: int = 16) -> Specification:
 
 
 def parse_backbone(text: str, modality: str) -> tuple[Backbone, str | None] | None:
-    """`NAME`, `NAME=FILE` (weights that the user brings), `hf:FOLDER` or `none` → the backbone, its weights' hash."""
+    """`NAME`, `NAME=FILE` (weights that the user provides), `hf:FOLDER` or `none` → the backbone, its weights' hash."""
     if text.lower() == "none":
         return None
     name, _, file = (text, "", "") if text.startswith("hf:") else text.partition("=")
@@ -50,10 +50,9 @@ def parse_backbone(text: str, modality: str) -> tuple[Backbone, str | None] | No
     if found.kind != modality:
         raise UserError(f"--{modality} {text}: {name} is a backbone for {found.kind}: give it as --{found.kind}")
     if file:
-        if found.asset not in assets.BROUGHT:
+        if found.asset is None or assets.from_user(found.asset) is None:
             raise UserError(f"--{modality} {text}: {name} takes no file, its weights are fetched: leave out ={file}")
-        kept = assets.pull(found.asset, Path(file))
-        return found, kept.stem.removeprefix(f"{found.asset}-")
+        return found, assets.identity(found.asset, assets.pull(found.asset, Path(file)))
     return found, default_weights(found)
 
 
@@ -61,8 +60,8 @@ def default_weights(found: Backbone) -> str | None:
     """Hash of the weights that are used when none are named."""
     if found.asset is None:
         return found.weights
-    if found.asset in assets.BROUGHT:
-        return assets.brought(found.asset)
+    if found.asset in assets.PROVIDED:
+        return assets.provided_hash(found.asset)
     return assets.TABLE[found.asset].sha256
 
 
@@ -73,12 +72,13 @@ def weights_file(found: Backbone, settings: Mapping[str, Any]) -> Path | None:
         if wanted != found.weights:
             raise UserError(f"{found.name} has changed since these features were made: extract them again")
         return None
-    if found.asset in assets.BROUGHT:
-        assert wanted is not None
-        return assets.brought_file(found.asset, wanted)
-    if wanted != assets.TABLE[found.asset].sha256:
+    if found.asset in assets.TABLE and wanted == assets.TABLE[found.asset].sha256:
+        return assets.path(found.asset)
+    row = assets.from_user(found.asset)
+    if row is None:
         raise UserError(f"these features were made with other weights of {found.name}: extract them again")
-    return assets.path(found.asset)
+    assert wanted is not None
+    return assets.provided_file(row, wanted)
 
 
 def _settings(found: Backbone, weights: str | None, sampling: str) -> dict[str, Any]:

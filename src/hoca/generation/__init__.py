@@ -3,7 +3,9 @@
 from hoca.generation.beam import beam_search
 from hoca.generation.evidence import weigh
 from hoca.generation.hypotheses import Hypotheses
-from hoca.generation.limits import Limits
+from hoca.generation.limits import SentenceLimits
 from hoca.generation.rollout import greedy, sample
+from hoca.generation.search import Search
+from hoca.generation.step import inference
 
-__all__ = ["Hypotheses", "Limits", "beam_search", "greedy", "sample", "weigh"]
+__all__ = ["Hypotheses", "Search", "SentenceLimits", "beam_search", "greedy", "inference", "sample", "weigh"]

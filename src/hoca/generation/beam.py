@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from hoca.errors import UserError
 from hoca.generation.hypotheses import Hypotheses
-from hoca.generation.limits import Limits
+from hoca.generation.limits import SentenceLimits
 from hoca.generation.step import inference, next_word
-from hoca.models import Captioner, Memory
+from hoca.models import CaptionModel, Memory, State
+from hoca.models.trees import map_tensors, tensors
 
 
 @dataclass(frozen=True)
@@ -23,31 +24,27 @@ class Beams:
     score: Tensor  # [B, W], log p / length^length_penalty
     ended: Tensor  # [B, W] bool
     length: Tensor  # [B, W], <eos> counted
-    h: Tensor  # [B, W, H], of the decoder
-    c: Tensor  # [B, W, H]
+    state: State  # of the decoder
     said: Tensor  # words after which all sentences were finished
 
     def finished(self) -> Tensor:
         """Whether no beginning can still change: a bool on the device."""
         return (self.ended | self.total.isinf()).all()
 
-    def tensors(self) -> dict[str, Tensor]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
 
 @dataclass(frozen=True)
 class BeamSearch:
-    limits: Limits
+    limits: SentenceLimits
     width: int
     length_penalty: float
 
-    def begin(self, model: Captioner, memory: Memory) -> Beams:
-        vocabulary, (h, c) = model.vocabulary, memory.start
-        device = h.device
-        shape = memory.videos, self.width
+    def begin(self, model: CaptionModel, memory: Memory) -> Beams:
+        vocabulary, state = model.vocabulary, model.begin(memory, self.width)
+        first = next(part for part in tensors(state) if part.is_floating_point())  # [B, W, ...]
+        device, shape = first.device, first.shape[:2]
         words = torch.full((*shape, self.limits.max_length + 2), vocabulary.pad, device=device)
         words[:, :, 0] = vocabulary.bos
-        total = torch.full(shape, float("-inf"), device=device, dtype=torch.promote_types(h.dtype, torch.float32))
+        total = torch.full(shape, float("-inf"), device=device, dtype=torch.promote_types(first.dtype, torch.float32))
         total[:, 0] = 0.0  # all begin alike: one of them is enough
         return Beams(
             words=words,
@@ -55,12 +52,11 @@ class BeamSearch:
             score=total,
             ended=torch.zeros(shape, dtype=torch.bool, device=device),
             length=torch.zeros(shape, device=device),
-            h=h[:, None].expand(-1, self.width, -1),
-            c=c[:, None].expand(-1, self.width, -1),
+            state=state,
             said=torch.zeros((), dtype=torch.long, device=device),
         )
 
-    def run(self, model: Captioner, memory: Memory, *, look_every: int = 1) -> Beams:
+    def run(self, model: CaptionModel, memory: Memory, *, look_every: int = 1) -> Beams:
         """All words, with a look after every so many whether all sentences are finished."""
         beams = self.begin(model, memory)
         for said in range(self.limits.max_length + 1):
@@ -69,10 +65,10 @@ class BeamSearch:
                 break
         return beams
 
-    def advance(self, model: Captioner, memory: Memory, beams: Beams, said: int) -> Beams:
+    def advance(self, model: CaptionModel, memory: Memory, beams: Beams, said: int) -> Beams:
         """All beginnings of `said` words, with one word more; once all are finished, unchanged."""
         vocabulary, size = model.vocabulary, len(model.vocabulary)
-        logprob, state = next_word(model, memory, beams.words[:, :, said], (beams.h, beams.c))  # [B, W, V]
+        logprob, state = next_word(model, memory, beams.words[:, :, said], beams.state)  # [B, W, V]
         blocked = self.limits.blocked(beams.words[:, :, : said + 1], vocabulary)
         stay = torch.arange(size, device=logprob.device) != vocabulary.pad  # a finished sentence is padded, for nothing
         open_places = ~beams.ended[..., None]
@@ -86,31 +82,38 @@ class BeamSearch:
         source, word = chosen // size, chosen % size
         words = beams.words.gather(1, source[..., None].expand_as(beams.words))
         words[:, :, said + 1] = word
-        h, c = (part.gather(1, source[..., None].expand_as(part)) for part in state)
         new = Beams(
             words=words,
             total=totals.gather(1, chosen),
             score=score,
             ended=beams.ended.gather(1, source) | (word == vocabulary.eos),
             length=length.gather(1, source),
-            h=h,
-            c=c,
+            state=map_tensors(lambda part: reordered(part, source), state),
             said=beams.said + 1,
         )
         finished = beams.finished()
-        old = beams.tensors()
-        return Beams(**{name: torch.where(finished, old[name], x.to(old[name])) for name, x in new.tensors().items()})
+        return map_tensors(lambda old, new: torch.where(finished, old, new.to(old)), beams, new)
+
+
+def reordered(part: Tensor, source: Tensor) -> Tensor:
+    """part [B, W, ...] with hypothesis source [B, W] of each video at each place."""
+    return part.gather(1, source.view(*source.shape, *[1] * (part.dim() - 2)).expand_as(part))
 
 
 def beam_search(
-    model: Captioner, memory: Memory, limits: Limits | None = None, *, width: int = 5, length_penalty: float = 0.0
+    model: CaptionModel,
+    memory: Memory,
+    limits: SentenceLimits | None = None,
+    *,
+    width: int = 5,
+    length_penalty: float = 0.0,
 ) -> Hypotheses:
     """The `width` best sentences per video by log p / length^length_penalty, <eos> counted in the length."""
     if width < 1:
         raise UserError(f"the beam's width is {width}: at least 1 is needed")
-    search = BeamSearch(limits or Limits(), width, length_penalty)
+    search = BeamSearch(limits or SentenceLimits(), width, length_penalty)
     with inference(model):
-        if memory.start[0].is_cuda:
+        if tensors(memory)[0].is_cuda:
             from hoca.generation.captured import search_captured
 
             beams = search_captured(search, model, memory)

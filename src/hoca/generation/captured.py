@@ -14,16 +14,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
 
 from hoca.devices import capturing
 from hoca.generation.beam import Beams, BeamSearch
-from hoca.models import Captioner, Memory
+from hoca.models import CaptionModel, Memory
+from hoca.models.trees import map_tensors, shape_of, tensors
 
 WORDS = 6  # said between two looks at whether all sentences are finished
 SEARCHES = 8  # of different shapes that are kept per model
 
-_searches: WeakKeyDictionary[Captioner, OrderedDict[Hashable, CapturedSearch | None]] = WeakKeyDictionary()
+_searches: WeakKeyDictionary[CaptionModel, OrderedDict[Hashable, CapturedSearch | None]] = WeakKeyDictionary()
 
 
 @dataclass
@@ -34,8 +34,8 @@ class CapturedSearch:
     pool: Any  # torch's handle
     graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)  # by the words said before
 
-    def run(self, model: Captioner, memory: Memory) -> Beams:
-        for fixed, given in zip(_tensors(self.memory), _tensors(memory), strict=True):
+    def run(self, model: CaptionModel, memory: Memory) -> Beams:
+        for fixed, given in zip(tensors(self.memory), tensors(memory), strict=True):
             fixed.copy_(given)
         self._keep(self.search.begin(model, memory))
         last = self.search.limits.max_length + 1
@@ -45,24 +45,27 @@ class CapturedSearch:
             self.graphs[said].replay()
             if bool(self.beams.finished()):
                 break
-        return Beams(**{name: x.clone() for name, x in self.beams.tensors().items()})
+        return map_tensors(torch.clone, self.beams)
 
-    def _capture(self, model: Captioner, words: range) -> torch.cuda.CUDAGraph:
+    def _capture(self, model: CaptionModel, words: range) -> torch.cuda.CUDAGraph:
         self.search.advance(model, self.memory, self.beams, words[0])  # prepares the libraries; not kept
         graph = torch.cuda.CUDAGraph()
+        # Weights that autocast has cast before are of this moment, and gone with its context: the graph casts its own.
+        torch.clear_autocast_cache()
         with capturing(graph, pool=self.pool):
             beams = self.beams
             for said in words:
                 beams = self.search.advance(model, self.memory, beams, said)
             self._keep(beams)
+        torch.clear_autocast_cache()
         return graph
 
     def _keep(self, beams: Beams) -> None:
-        for fixed, new in zip(self.beams.tensors().values(), beams.tensors().values(), strict=True):
+        for fixed, new in zip(tensors(self.beams), tensors(beams), strict=True):
             fixed.copy_(new)
 
 
-def search_captured(search: BeamSearch, model: Captioner, memory: Memory) -> Beams:
+def search_captured(search: BeamSearch, model: CaptionModel, memory: Memory) -> Beams:
     """All words that the search allows; `model` in evaluation, without gradients."""
     kept = _searches.setdefault(model, OrderedDict())
     key = _key(search, model, memory)
@@ -75,28 +78,14 @@ def search_captured(search: BeamSearch, model: Captioner, memory: Memory) -> Bea
     captured = kept[key]
     if captured is None:
         pool = next((other.pool for other in kept.values() if other is not None), None)
-        beams = Beams(**{name: x.clone() for name, x in search.begin(model, memory).tensors().items()})
-        captured = CapturedSearch(search, _copy(memory), beams, pool or torch.cuda.graph_pool_handle())
+        fixed = map_tensors(torch.clone, memory), map_tensors(torch.clone, search.begin(model, memory))
+        captured = CapturedSearch(search, *fixed, pool or torch.cuda.graph_pool_handle())
         kept[key] = captured
     return captured.run(model, memory)
 
 
-def _key(search: BeamSearch, model: Captioner, memory: Memory) -> Hashable:
+def _key(search: BeamSearch, model: CaptionModel, memory: Memory) -> Hashable:
     """All that a graph has fixed: shapes and types, which masks are looked at, where the weights lie."""
-    tensors = tuple((tuple(x.shape), x.dtype) for x in _tensors(memory))
     precision = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
     weights = tuple(parameter.data_ptr() for parameter in model.parameters())
-    return search, tuple(memory.encoded), tensors, memory.ragged, precision, model.attention.backend, weights
-
-
-def _tensors(memory: Memory) -> list[Tensor]:
-    parts = (memory.encoded, memory.keys, memory.masks, memory.present)
-    return [*(tensor for part in parts for tensor in part.values()), *memory.start]
-
-
-def _copy(memory: Memory) -> Memory:
-    h, c = memory.start
-    encoded, keys, masks, present = (
-        {m: x.clone() for m, x in part.items()} for part in (memory.encoded, memory.keys, memory.masks, memory.present)
-    )
-    return Memory(encoded, keys, masks, memory.ragged, present, (h.clone(), c.clone()))
+    return search, shape_of(memory), precision, weights

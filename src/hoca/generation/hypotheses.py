@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from hoca.data.vocabulary import Vocabulary
 from hoca.generation.step import inference
-from hoca.models import Attention, Captioner, Memory
+from hoca.models import CaptionModel, Explanation, Memory
+from hoca.text import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Hypotheses:
     words: Tensor  # [B, W, S] ids: <bos> ... <eos>, then <pad>
     logprob: Tensor  # [B, W]
     score: Tensor  # [B, W], what the order is by: log p over length to the power of the length penalty
-    attention: Attention | None = None  # of each word and of <eos>, where it was asked for
+    explanation: Explanation | None = None  # of each word and of <eos>, where it was asked for and the model can tell
 
     def texts(self, vocabulary: Vocabulary) -> list[list[str]]:
         """The sentences of each video; places left empty are left out."""
@@ -31,7 +31,7 @@ class Hypotheses:
             for rows, logprob in zip(self.words.tolist(), self.logprob.tolist(), strict=True)
         ]
 
-    def with_attention(self, model: Captioner, memory: Memory) -> Hypotheses:
+    def explained(self, model: CaptionModel, memory: Memory) -> Hypotheses:
         """The same with what each word looked at: one call for all words, as teacher forcing sees them."""
         with inference(model):
-            return replace(self, attention=model.look(memory, self.words[:, :, :-1]))
+            return replace(self, explanation=model.look(memory, self.words[:, :, :-1]))

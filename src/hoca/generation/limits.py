@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError
+from hoca.text import Vocabulary
 
 
 @dataclass(frozen=True)
-class Limits:
+class SentenceLimits:
     min_length: int = 1  # words before <eos>
     max_length: int = 30  # then <eos> is the only choice
     no_repeat: int = 0  # no sequence of this many words occurs twice; 0 = off

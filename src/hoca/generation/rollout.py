@@ -9,20 +9,21 @@ from torch import Tensor
 
 from hoca.errors import UserError
 from hoca.generation.hypotheses import Hypotheses
-from hoca.generation.limits import Limits
+from hoca.generation.limits import SentenceLimits
 from hoca.generation.step import inference, next_word
-from hoca.models import Captioner, Memory
+from hoca.models import CaptionModel, Memory
+from hoca.models.trees import tensors
 
 
-def greedy(model: Captioner, memory: Memory, limits: Limits | None = None) -> Hypotheses:
+def greedy(model: CaptionModel, memory: Memory, limits: SentenceLimits | None = None) -> Hypotheses:
     """The likeliest word each time, one sentence per video."""
-    return _roll_out(model, memory, lambda allowed: allowed.argmax(-1), 1, limits or Limits())
+    return _roll_out(model, memory, lambda allowed: allowed.argmax(-1), 1, limits or SentenceLimits())
 
 
 def sample(
-    model: Captioner,
+    model: CaptionModel,
     memory: Memory,
-    limits: Limits | None = None,
+    limits: SentenceLimits | None = None,
     *,
     count: int = 1,
     temperature: float = 1.0,
@@ -41,14 +42,14 @@ def sample(
             f"got temperature={temperature}, top_k={top_k}, top_p={top_p}, count={count}"
         )
     chosen_seed = int(torch.randint(2**62, ())) if seed is None else seed
-    generator = torch.Generator(memory.start[0].device).manual_seed(chosen_seed)
+    generator = torch.Generator(tensors(memory)[0].device).manual_seed(chosen_seed)
 
     def draw(allowed: Tensor) -> Tensor:
         kept = keep_top(allowed / temperature, top_k, top_p)
         drawn = torch.multinomial(torch.softmax(kept, -1).flatten(0, 1), 1, generator=generator)  # [B·W, 1]
         return drawn.view(kept.shape[:2])
 
-    drawn = _roll_out(model, memory, draw, count, limits or Limits())
+    drawn = _roll_out(model, memory, draw, count, limits or SentenceLimits())
     order = drawn.logprob.argsort(dim=1, descending=True)  # [B, W]
     words = drawn.words.gather(1, order[..., None].expand_as(drawn.words))
     return Hypotheses(words, drawn.logprob.gather(1, order), drawn.score.gather(1, order))
@@ -68,15 +69,15 @@ def keep_top(logprobs: Tensor, top_k: int, top_p: float) -> Tensor:
 
 
 def _roll_out(
-    model: Captioner, memory: Memory, pick: Callable[[Tensor], Tensor], rows: int, limits: Limits
+    model: CaptionModel, memory: Memory, pick: Callable[[Tensor], Tensor], rows: int, limits: SentenceLimits
 ) -> Hypotheses:
-    vocabulary = model.vocabulary
-    device = memory.start[0].device
-    words = torch.full((memory.videos, rows, limits.max_length + 2), vocabulary.pad, device=device)
-    words[:, :, 0] = vocabulary.bos
-    ended = torch.zeros(memory.videos, rows, dtype=torch.bool, device=device)
-    total, state = None, None
+    vocabulary, total = model.vocabulary, None
     with inference(model):
+        state = model.begin(memory, rows)
+        first = tensors(state)[0]  # [B, W, ...]
+        words = torch.full((len(first), rows, limits.max_length + 2), vocabulary.pad, device=first.device)
+        words[:, :, 0] = vocabulary.bos
+        ended = torch.zeros(words.shape[:2], dtype=torch.bool, device=first.device)
         for said in range(limits.max_length + 1):
             logprob, state = next_word(model, memory, words[:, :, said], state)  # [B, W, V]
             allowed = logprob.masked_fill(limits.blocked(words[:, :, : said + 1], vocabulary), float("-inf"))

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from hoca.models import Captioner, Memory
-from hoca.models.decoder import State
+from hoca.models import CaptionModel, Memory, State
 
 
-def next_word(model: Captioner, memory: Memory, last: Tensor, state: State | None) -> tuple[Tensor, State]:
+def next_word(model: CaptionModel, memory: Memory, last: Tensor, state: State) -> tuple[Tensor, State]:
     """The last word of each hypothesis [B, W] → log-probabilities of the next [B, W, V], and the state after it."""
-    logits, state = model.decode(memory, last[..., None], state)  # [B, W, 1, V]
+    logits, state, _ = model.decode(memory, last[..., None], state)  # [B, W, 1, V]
     dtype = torch.promote_types(logits.dtype, torch.float32)
     return torch.log_softmax(logits.squeeze(2), dim=-1, dtype=dtype), state
 

@@ -6,18 +6,18 @@ from hoca.media.decode import decode
 from hoca.media.pool import Decoders
 from hoca.media.preview import Preview, preview
 from hoca.media.read import read
-from hoca.media.request import AtTimes, Decoded, Failure, First, Limits, Pictures, Request, Spread
+from hoca.media.request import AtTimes, DecodedVideo, DecodeLimits, Failure, First, Pictures, Request, Spread
 from hoca.media.write import write
 
 __all__ = [
     "AtTimes",
     "Clip",
     "Clock",
-    "Decoded",
+    "DecodeLimits",
+    "DecodedVideo",
     "Decoders",
     "Failure",
     "First",
-    "Limits",
     "Pictures",
     "Preview",
     "Request",

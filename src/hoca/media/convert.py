@@ -15,8 +15,8 @@ class Converter:
     (results/scaling.csv). Both filters widen with the scale, so that shrinking does not alias.
 
     `common` is for frames that are not scaled: the colours that programs built on FFmpeg give by default, which
-    networks and stored features have seen. Full-range frames, such as JPEG's, are converted exactly there too, as
-    image libraries do.
+    networks and stored features have seen. Full-range frames are converted exactly there too, and JPEG's as image
+    libraries do it: libswscale would stretch the chroma of pictures with an odd side and not round it.
     """
 
     def __init__(self, size: tuple[int, int] | None = None, filter: str = "bicubic") -> None:
@@ -27,6 +27,7 @@ class Converter:
         self.flags = kernel | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT | Interpolation.FULL_CHR_H_INP
         self.limited_range_flags = Interpolation.BICUBIC if filter == "common" else self.flags
         self.size = size
+        self.as_image_libraries = filter == "common"
 
     def __call__(self, frame: Any) -> np.ndarray:
         turn = Turn(frame)
@@ -35,6 +36,8 @@ class Converter:
         height, width = self.size[::-1] if turn.transposes else self.size
         if any(component.is_alpha for component in frame.format.components):
             picture = _on_black(self._scaled(frame, height, width, "rgba"))
+        elif self.as_image_libraries and _is_jpeg(frame) and (frame.height, frame.width) == (height, width):
+            picture = _from_jpeg(frame)
         else:
             picture = self._scaled(frame, height, width, "rgb24")
         return np.ascontiguousarray(turn(picture))
@@ -61,6 +64,34 @@ class Converter:
 
 def _full_range(frame: Any) -> bool:
     return frame.color_range == 2 or frame.format.name.startswith("yuvj")  # FFmpeg's number of the JPEG range
+
+
+def _is_jpeg(frame: Any) -> bool:
+    """Whether it is as JPEG has it: chroma at half the size, full range, the matrix of BT.601 (FFmpeg's number 5)."""
+    return frame.format.name == "yuvj420p" and frame.colorspace == 5
+
+
+def _from_jpeg(frame: Any) -> np.ndarray:
+    """[height, width, 3] as libjpeg converts it: chroma between its points 3 : 1, rounded, then the exact matrix."""
+    planes = [np.frombuffer(plane, np.uint8).reshape(plane.height, -1)[:, : plane.width] for plane in frame.planes]
+    y = planes[0].astype(np.float32)
+    blue, red = (_doubled(plane)[: frame.height, : frame.width].astype(np.float32) - 128 for plane in planes[1:])
+    rgb = np.stack([y + 1.402 * red, y - 0.344136 * blue - 0.714136 * red, y + 1.772 * blue], axis=-1)
+    return np.rint(rgb).clip(0, 255).astype(np.uint8)
+
+
+def _doubled(plane: np.ndarray) -> np.ndarray:
+    """[h, w] → [2h, 2w]; halves are rounded up and down in turn, as libjpeg does."""
+    sixteenths = _between(_between(plane.astype(np.int32)).T).T
+    sixteenths[:, 0::2] += 8
+    sixteenths[:, 1::2] += 7
+    return sixteenths >> 4
+
+
+def _between(rows: np.ndarray) -> np.ndarray:
+    """[n, m] → [2n, m] in quarters: each row three times with the one before it, then with the one after it."""
+    edged = np.pad(rows, ((1, 1), (0, 0)), mode="edge")
+    return (3 * rows[:, None] + np.stack([edged[:-2], edged[2:]], axis=1)).reshape(-1, rows.shape[1])
 
 
 class Turn:

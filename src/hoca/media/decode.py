@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from hoca.errors import UserError
+from hoca.files import printable
 from hoca.media import seek
 from hoca.media.gather import Gatherer, numbers
-from hoca.media.request import Decoded, Limits, Request
+from hoca.media.request import DecodedVideo, DecodeLimits, Request
 from hoca.media.sound import Sound
-from hoca.media.source import opened, reason, shown
+from hoca.media.source import opened, reason
 from hoca.media.streams import Watch, frames, picture_stream, seconds, sound_stream
 from hoca.media.survey import Survey, survey
 
@@ -32,16 +33,16 @@ class _Seen:
     sound_complaint: str = ""
 
 
-def decode(request: Request, limits: Limits | None = None, threads: int = 0) -> Decoded:
+def decode(request: Request, limits: DecodeLimits | None = None, threads: int = 0) -> DecodedVideo:
     """What `request` asks of its file, decoded in this process with so many threads (0: as many as are useful)."""
-    watch = Watch.start(request.path, limits or Limits())
+    watch = Watch.start(request.path, limits or DecodeLimits())
     try:
         return _decode(request, watch, threads)
     except MemoryError:
         raise watch.refuse(f"needs more memory than the limit of {watch.limits.memory} bytes") from None
 
 
-def _decode(request: Request, watch: Watch, threads: int) -> Decoded:
+def _decode(request: Request, watch: Watch, threads: int) -> DecodedVideo:
     absent: dict[str, str] = {}
     seen = _Seen()
     ahead = Survey()
@@ -66,7 +67,7 @@ def _decode(request: Request, watch: Watch, threads: int) -> Decoded:
     if has_sound and waveform is None:
         absent["sound"] = "the sound cannot be decoded" + (f" ({seen.sound_complaint})" * bool(seen.sound_complaint))
     if gatherer is None and waveform is None:
-        raise UserError(f"{shown(request.path)}: {'; '.join(absent.values()) or 'nothing was asked for'}")
+        raise UserError(f"{printable(request.path)}: {'; '.join(absent.values()) or 'nothing was asked for'}")
     return _result(request, gatherer, seen, waveform, absent)
 
 
@@ -157,10 +158,10 @@ def _add(frame: Any, gatherer: Gatherer, seen: _Seen, watch: Watch, tick: float)
 
 def _result(
     request: Request, gatherer: Gatherer | None, seen: _Seen, waveform: np.ndarray | None, absent: dict[str, str]
-) -> Decoded:
+) -> DecodedVideo:
     times = np.array(seen.times, np.float64)
     rate = request.rate or 0
-    return Decoded(
+    return DecodedVideo(
         pictures=gatherer.arrays if gatherer else {},
         times={name: times[chosen] for name, chosen in gatherer.wanted.items()} if gatherer else {},
         frames=len(seen.times) if gatherer else 0,

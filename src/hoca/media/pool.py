@@ -16,8 +16,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
 from hoca.errors import UserError
-from hoca.media.request import Decoded, Failure, Limits, Request
-from hoca.media.source import shown
+from hoca.files import printable
+from hoca.media.request import DecodedVideo, DecodeLimits, Failure, Request
 from hoca.media.transport import receive, receive_answer, send
 from hoca.media.worker import OUT_OF_MEMORY
 
@@ -31,12 +31,12 @@ class Decoders:
     Workers start when they are needed. One that crashes, or breaks a limit, costs one clip and is replaced.
     """
 
-    def __init__(self, workers: int | None = None, limits: Limits | None = None) -> None:
+    def __init__(self, workers: int | None = None, limits: DecodeLimits | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.workers = workers or cores
         if self.workers < 1:
             raise UserError(f"{self.workers} decoding workers: give at least 1")
-        self.limits = limits or Limits()
+        self.limits = limits or DecodeLimits()
         self.threads = max(1, cores // self.workers)
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         self._running: set[_Worker] = set()
@@ -45,7 +45,7 @@ class Decoders:
         for _ in range(self.workers):
             self._idle.put(None)
 
-    def decode(self, request: Request) -> Decoded:
+    def decode(self, request: Request) -> DecodedVideo:
         """Decode in a worker; raises UserError with one line if that is not possible. Threads may call this at once."""
         message = pickle.dumps(request)
         worker = self._idle.get()
@@ -67,13 +67,13 @@ class Decoders:
         finally:
             self._idle.put(worker)
 
-    def map(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Decoded | Failure]]:
+    def map(self, requests: Iterable[Request]) -> Iterator[tuple[Request, DecodedVideo | Failure]]:
         """Each request with its result, in the order in which they are done.
 
         No more than two results a worker are decoded ahead of the one that is being used.
         """
         waiting = iter(requests)
-        ahead: dict[Future[Decoded | Failure], Request] = {}
+        ahead: dict[Future[DecodedVideo | Failure], Request] = {}
         threads = ThreadPoolExecutor(self.workers, "decode")
         try:
             while True:
@@ -109,7 +109,7 @@ class Decoders:
     ) -> None:
         self.close()
 
-    def _attempt(self, request: Request) -> Decoded | Failure:
+    def _attempt(self, request: Request) -> DecodedVideo | Failure:
         try:
             return self.decode(request)
         except UserError as error:
@@ -140,7 +140,7 @@ class _Crash(UserError):
 class _Worker:
     """One process and the socket to it."""
 
-    def __init__(self, limits: Limits, threads: int) -> None:
+    def __init__(self, limits: DecodeLimits, threads: int) -> None:
         self.limits = limits
         self.connection, theirs = socket.socketpair()
         code = f"from hoca.media.worker import main; main({theirs.fileno()}, {os.getpid()})"
@@ -169,7 +169,7 @@ class _Worker:
         self.connection.settimeout(self.limits.decode_seconds + GRACE)
         self.ready = True
 
-    def ask(self, request: Request, message: bytes) -> Decoded:
+    def ask(self, request: Request, message: bytes) -> DecodedVideo:
         """What the worker decoded; UserError with the cause if it refused, and of another class if it died."""
         if not self.ready:
             self.await_start()
@@ -183,7 +183,7 @@ class _Worker:
         return answer
 
     def _cause(self, request: Request, error: Exception) -> UserError:
-        name, limits = shown(request.path), self.limits
+        name, limits = printable(request.path), self.limits
         try:
             status = None if isinstance(error, TimeoutError) else self.process.wait(GRACE)
         except subprocess.TimeoutExpired:

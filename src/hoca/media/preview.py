@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hoca.media.clock import Clock
-from hoca.media.request import Decoded, Pictures, Request, Spread
+from hoca.media.request import DecodedVideo, Pictures, Request, Spread
 
 PICTURES = 20
 SIDE = 256  # pixels of a thumbnail's longer side
@@ -19,7 +19,7 @@ RATE = 8000  # samples per second, enough for an outline
 BYTES = 1_500_000  # of all thumbnails together, so that a report stays small whatever is in the pictures
 NAME = "preview"  # of its pictures in a request
 
-Decode = Callable[[Request], Decoded]
+Decode = Callable[[Request], DecodedVideo]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def preview(video: Path | str, decode: Decode, pictures: int = PICTURES) -> Prev
     return decode_with_preview(Request(Path(video)), decode, pictures)[1]
 
 
-def decode_with_preview(request: Request, decode: Decode, pictures: int = PICTURES) -> tuple[Decoded, Preview]:
+def decode_with_preview(request: Request, decode: Decode, pictures: int = PICTURES) -> tuple[DecodedVideo, Preview]:
     """What the request asks for, and a preview, from one decoding of the file.
 
     Only where the request takes less than the whole sound is that decoded again, by itself, for the outline.
@@ -63,7 +63,7 @@ def decode_with_preview(request: Request, decode: Decode, pictures: int = PICTUR
     return found, _preview(whole, pictures)
 
 
-def _preview(found: Decoded, pictures: int) -> Preview:
+def _preview(found: DecodedVideo, pictures: int) -> Preview:
     if NAME not in found.pictures or not found.frames:
         return Preview(Clock(0, 0.0, found.duration), (), _outline(found))
     numbers = Spread(pictures)(found.frames)
@@ -73,7 +73,7 @@ def _preview(found: Decoded, pictures: int) -> Preview:
     return Preview(clock, thumbnails(found.pictures[NAME][first], times), _outline(found))
 
 
-def _clock(found: Decoded, numbers: tuple[int, ...], times: tuple[float, ...]) -> Clock:
+def _clock(found: DecodedVideo, numbers: tuple[int, ...], times: tuple[float, ...]) -> Clock:
     heard = 0.0 if found.waveform is None else len(found.waveform) / found.rate
     seen = found.duration
     if heard == seen and len(times) > 1:  # the sound may go on after the pictures: these go on at their last known rate
@@ -111,7 +111,7 @@ def envelope(waveform: np.ndarray | None, points: int = ENVELOPE) -> tuple[float
     return tuple(np.round(peaks / loudest, 3).tolist()) if loudest > 0 else (0.0,) * points
 
 
-def _outline(found: Decoded) -> tuple[float, ...]:
+def _outline(found: DecodedVideo) -> tuple[float, ...]:
     """The outline over the whole clip: nothing where the sound has ended."""
     if found.waveform is None or not len(found.waveform):
         return ()

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from hoca.errors import UserError
+from hoca.files import printable
 from hoca.media.clip import Clip
 from hoca.media.decode import decode
-from hoca.media.request import AtTimes, Limits, Pictures, Request
-from hoca.media.source import shown
+from hoca.media.request import AtTimes, DecodeLimits, Pictures, Request
 
 
 def read(
@@ -20,7 +20,7 @@ def read(
     times: Sequence[float] | None = None,
     rate: int | None = 16000,
     transform: Callable[[np.ndarray], np.ndarray] | None = None,
-    limits: Limits | None = None,
+    limits: DecodeLimits | None = None,
 ) -> Clip:
     """All frames of a file, or for each of `times` (seconds) the frame on screen then, and its sound at `rate`.
 
@@ -30,6 +30,6 @@ def read(
     pick = range if times is None else AtTimes(tuple(times))
     found = decode(Request(Path(path), {"all": Pictures(pick, transform=transform)}, rate), limits)
     if "picture" in found.absent:
-        raise UserError(f"{shown(path)} has no picture ({found.absent['picture']}): give a video file")
+        raise UserError(f"{printable(path)} has no picture ({found.absent['picture']}): give a video file")
     when = found.times["all"] if times is None else np.array(times, dtype=np.float64)
     return Clip(found.pictures["all"], when, found.duration, found.waveform, found.rate)

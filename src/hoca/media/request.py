@@ -65,7 +65,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedVideo:
     pictures: dict[str, np.ndarray]  # name → uint8 RGB [F, height, width, 3], or what `transform` gave, stacked
     times: dict[str, np.ndarray]  # name → float64 [F], seconds from the first frame of the file
     frames: int  # in the whole file, 0 if no picture was wanted
@@ -82,7 +82,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Limits:
+class DecodeLimits:
     """What one file may cost. Only a worker process can be held to `memory`, and stopped in the middle of a frame."""
 
     bytes: int = 16 * GIB  # size of the file

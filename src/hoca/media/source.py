@@ -12,18 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from hoca.errors import UserError
-from hoca.media.request import Limits
+from hoca.files import printable
+from hoca.media.request import DecodeLimits
 
 # Kinds of "media" that are lists or descriptions of other files, devices, or text that FFmpeg would draw.
 LISTS = "concat,dash,hds,hls,image2,imf,mlv,rtp,rtp_mpegts,rtsp,sap,sdp,smoothstreaming,vobsub,webm_dash_manifest"
 DEVICES = "alsa,fbdev,kmsgrab,lavfi,oss,v4l2,video4linux2,x11grab"
 TEXT = "adf,bin,ffmetadata,idf,sbg,svg_pipe,tty,xbin"
-
-
-def shown(path: Path | str) -> str:
-    """A file name in one printable line, whatever bytes it is made of."""
-    text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def reason(error: BaseException) -> str:
@@ -40,7 +35,7 @@ def unopened(path: Path, error: OSError | ValueError) -> str:
 
 
 @contextmanager
-def opened(path: Path, limits: Limits) -> Iterator[Any]:
+def opened(path: Path, limits: DecodeLimits) -> Iterator[Any]:
     """The container in a regular file of acceptable size.
 
     FFmpeg gets a descriptor, not the name, and no protocol but that one: neither the name nor the content can make it
@@ -55,11 +50,11 @@ def opened(path: Path, limits: Limits) -> Iterator[Any]:
             container = av.open("fd:", metadata_errors="ignore", options=options)
         except av.error.ArgumentError:
             raise UserError(
-                f"{shown(path)} is no video, or a list that points to other files: give the video file itself"
+                f"{printable(path)} is no video, or a list that points to other files: give the video file itself"
             ) from None
         except (av.FFmpegError, ValueError, OSError) as error:
             raise UserError(
-                f"{shown(path)} is not a video that can be read ({reason(error)}): is the file whole?"
+                f"{printable(path)} is not a video that can be read ({reason(error)}): is the file whole?"
             ) from None
         with container:
             yield container
@@ -67,21 +62,21 @@ def opened(path: Path, limits: Limits) -> Iterator[Any]:
         os.close(descriptor)
 
 
-def _descriptor(path: Path, limits: Limits) -> int:
+def _descriptor(path: Path, limits: DecodeLimits) -> int:
     try:
         # Non-blocking, or opening a named pipe would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
-        raise UserError(f"{shown(path)} {unopened(path, error)}: give the path of a video file") from None
+        raise UserError(f"{printable(path)} {unopened(path, error)}: give the path of a video file") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise UserError(f"{shown(path)} is {what}: give the path of a video file")
+            raise UserError(f"{printable(path)} is {what}: give the path of a video file")
         if status.st_size == 0:
-            raise UserError(f"{shown(path)} is not a video: the file is empty (0 bytes)")
+            raise UserError(f"{printable(path)} is not a video: the file is empty (0 bytes)")
         if status.st_size > limits.bytes:
-            raise UserError(f"{shown(path)} has {status.st_size} bytes, more than the limit of {limits.bytes}")
+            raise UserError(f"{printable(path)} has {status.st_size} bytes, more than the limit of {limits.bytes}")
     except BaseException:
         os.close(descriptor)
         raise

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hoca.errors import UserError
-from hoca.media.request import Limits
-from hoca.media.source import reason, shown
+from hoca.files import printable
+from hoca.media.request import DecodeLimits
+from hoca.media.source import reason
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,15 @@ class Watch:
     """Holds the decoding of one file to its limits."""
 
     path: Path
-    limits: Limits
+    limits: DecodeLimits
     deadline: float
 
     @classmethod
-    def start(cls, path: Path, limits: Limits) -> Watch:
+    def start(cls, path: Path, limits: DecodeLimits) -> Watch:
         return cls(path, limits, time.monotonic() + limits.decode_seconds)
 
     def refuse(self, what: str) -> UserError:
-        return UserError(f"{shown(self.path)} {what}")
+        return UserError(f"{printable(self.path)} {what}")
 
     def clock(self) -> None:
         if time.monotonic() > self.deadline:
@@ -65,7 +66,8 @@ def picture_stream(container: Any, watch: Watch, threads: int) -> Any | None:
         if stream.codec_context is None or stream.disposition & Disposition.attached_pic:
             continue
         watch.size(stream.codec_context.width, stream.codec_context.height)
-        stream.codec_context.options = {"max_pixels": str(watch.limits.pixels)}
+        exact = {"idct": "int"} if stream.codec_context.name == "mjpeg" else {}  # as libjpeg has it
+        stream.codec_context.options = {"max_pixels": str(watch.limits.pixels)} | exact
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = threads
         return stream

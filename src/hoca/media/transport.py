@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hoca.media.request import Decoded
+from hoca.media.request import DecodedVideo
 
 HEADER = struct.Struct("!Q")
 LONGEST_ANSWER = 1 << 20
@@ -64,7 +64,7 @@ def send_failure(connection: socket.socket, reason: str) -> None:
     send(connection, json.dumps({"failure": reason}).encode())
 
 
-def send_decoded(connection: socket.socket, decoded: Decoded) -> None:
+def send_decoded(connection: socket.socket, decoded: DecodedVideo) -> None:
     arrays, places = dict(_arrays(decoded)), []
     with _anonymous_file() as file:
         for (kind, name), values in arrays.items():
@@ -76,7 +76,7 @@ def send_decoded(connection: socket.socket, decoded: Decoded) -> None:
         send(connection, json.dumps({"arrays": places, "rest": rest}).encode(), file.fileno())
 
 
-def _arrays(decoded: Decoded) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
+def _arrays(decoded: DecodedVideo) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
     for name, pictures in decoded.pictures.items():
         yield ("pictures", name), pictures
         yield ("times", name), decoded.times[name]
@@ -84,7 +84,7 @@ def _arrays(decoded: Decoded) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
         yield ("waveform", ""), decoded.waveform
 
 
-def receive_answer(connection: socket.socket) -> Decoded | str:
+def receive_answer(connection: socket.socket) -> DecodedVideo | str:
     """What the worker decoded, or why it could not. The arrays live in the shared memory, and free it when they go."""
     message, descriptor = receive(connection, LONGEST_ANSWER)
     try:
@@ -101,7 +101,7 @@ def receive_answer(connection: socket.socket) -> Decoded | str:
         if np.dtype(dtype).hasobject:
             raise ValueError("an array of addresses")
         found[kind][name] = np.ndarray(tuple(shape), np.dtype(dtype), memory, offset)  # checks that it lies within
-    return Decoded(found["pictures"], found["times"], waveform=found["waveform"].get(""), **answer["rest"])
+    return DecodedVideo(found["pictures"], found["times"], waveform=found["waveform"].get(""), **answer["rest"])
 
 
 def _anonymous_file() -> Any:

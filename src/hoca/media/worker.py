@@ -12,9 +12,10 @@ import threading
 import time
 
 from hoca.errors import UserError
+from hoca.files import printable
 from hoca.media.decode import decode
-from hoca.media.request import Limits, Request
-from hoca.media.source import reason, shown
+from hoca.media.request import DecodeLimits, Request
+from hoca.media.source import reason
 from hoca.media.transport import receive, send, send_decoded, send_failure
 
 OUT_OF_MEMORY = 99  # exit status; what ran out of memory may not be sound any more, so it ends
@@ -39,7 +40,7 @@ def main(descriptor: int, parent: int) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _serve(connection: socket.socket, message: bytes, limits: Limits, threads: int) -> None:
+def _serve(connection: socket.socket, message: bytes, limits: DecodeLimits, threads: int) -> None:
     try:
         request: Request = pickle.loads(message)
     except Exception as error:
@@ -57,10 +58,10 @@ def _serve(connection: socket.socket, message: bytes, limits: Limits, threads: i
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except Exception as error:
-        send_failure(connection, f"{shown(request.path)}: {type(error).__name__}: {reason(error)}")
+        send_failure(connection, f"{printable(request.path)}: {type(error).__name__}: {reason(error)}")
 
 
-def _limit(limits: Limits) -> None:
+def _limit(limits: DecodeLimits) -> None:
     import av  # noqa: F401  what every request needs is loaded before the memory is limited
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -69,7 +70,7 @@ def _limit(limits: Limits) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _starved(limits: Limits) -> bool:
+def _starved(limits: DecodeLimits) -> bool:
     """Whether the memory went nearly to its end: decoders call it damage of the file when they get no more.
 
     If it was an earlier file that took so much, the next worker tries this one again.

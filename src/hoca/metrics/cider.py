@@ -56,6 +56,14 @@ class Cider:
         total *= np.exp(-(gap.astype(np.float64) ** 2) / (2 * SIGMA**2))
         return 10.0 * np.bincount(owner, weights=total, minlength=len(video)) / ORDERS / lengths
 
+    def of_references(self) -> Floats:
+        """Score of each reference against the other references of its video, [S]; 0 where it is the only one."""
+        references = self._references
+        whole = self.of_rows(Candidates(references.sentences, references.table.counts), references.video)
+        itself = 10.0 * sum((norms != 0).astype(np.float64) for norms in self._norms) / ORDERS
+        count = references.per_video[references.video]
+        return np.where(count > 1, (count * whole - itself) / np.maximum(count - 1, 1), 0.0)
+
     def _similarity(
         self, counts: Counts, order: int, video: Ints, first_pair: Ints, owner: Ints, reference: Ints
     ) -> Floats:

@@ -15,7 +15,7 @@ from hoca.metrics.cider import Cider
 from hoca.metrics.meteor import Meteor
 from hoca.metrics.references import Candidates, References
 from hoca.metrics.rouge import Rouge
-from hoca.metrics.tokenizer import tokenize
+from hoca.text.tokenizer import tokenize
 
 ALL = (*bleu.NAMES, "ROUGE-L", "METEOR", "CIDEr")
 

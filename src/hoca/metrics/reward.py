@@ -48,6 +48,12 @@ class CiderReward:
         counted = Candidates(sentences, self._references.table.count(sentences))
         return self._cider.of_rows(counted, rows)
 
+    def of_references(self) -> dict[Any, list[float]]:
+        """Each video's captions, each scored against the others of the same video: how much they agree with them."""
+        scores = self._cider.of_references()
+        parts = np.split(scores, np.cumsum(self._references.per_video)[:-1])
+        return {video: part.tolist() for video, part in zip(self._row, parts, strict=True)}
+
     def _sentences(self, captions: NDArray[np.integer[Any]]) -> Sentences:
         """The words that count, of a batch [S, L] padded with -1 or with ignored ids."""
         ended = np.isin(captions, self._ends).cumsum(axis=1) > 0  # [S, L]

@@ -1,7 +1,28 @@
-"""Captioners built on `hoca.ops`: one short file per part of the paper, one registry of names."""
+"""Captioners: one interface, one registry of names, the paper's models and those that it is compared with."""
 
-from hoca.models.captioner import Attention, Captioner, Memory
-from hoca.models.config import Config, Group
-from hoca.models.registry import create, names, register
+from hoca.models.config import Group, ModelConfig
+from hoca.models.interface import CaptionModel, Decoded, Explanation, Memory, State, Weighted
+from hoca.models.registry import create, entry, names, register, restore
 
-__all__ = ["Attention", "Captioner", "Config", "Group", "Memory", "create", "names", "register"]
+# The paper's names are registered first.
+from hoca.models import hoca, baselines  # isort: skip
+from hoca.models.hoca import Captioner
+
+__all__ = [
+    "CaptionModel",
+    "Captioner",
+    "Decoded",
+    "Explanation",
+    "Group",
+    "Memory",
+    "ModelConfig",
+    "State",
+    "Weighted",
+    "baselines",
+    "create",
+    "entry",
+    "hoca",
+    "names",
+    "register",
+    "restore",
+]

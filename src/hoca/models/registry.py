@@ -1,86 +1,73 @@
-"""Models by name: the paper's nine, each a line of orders and a form."""
+"""Captioners by name: a class, the options that its name stands for, and where it comes from."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from hoca.data.vocabulary import Vocabulary
 from hoca.errors import UserError, nearest
-from hoca.models.captioner import Captioner
-from hoca.models.config import configure
+from hoca.models.interface import CaptionModel
+from hoca.options import shortened
+from hoca.text import Vocabulary
 
-Constructor = Callable[..., Captioner]
-_constructors: dict[str, Constructor] = {}
+Model = TypeVar("Model", bound=type[CaptionModel])
 
 
-def create(name: str, modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    model: type[CaptionModel]
+    about: str  # one line
+    source: str  # who proposed it
+    defaults: Mapping[str, Any]  # options that the name stands for
+
+
+_entries: dict[str, Entry] = {}
+
+
+def register(name: str, *, source: str, about: str, **defaults: Any) -> Callable[[Model], Model]:
+    """Make `create(name, ...)` build the class that this decorates, with `defaults` as options. Names may share one."""
+
+    def add(model: Model) -> Model:
+        if name in _entries:
+            raise ValueError(f"there is a model {name!r} already")
+        _entries[name] = Entry(name, model, about, source, defaults)
+        return model
+
+    return add
+
+
+def create(name: str, modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> CaptionModel:
     """The named captioner for features of the given widths.
 
-    Options are the fields of `Config`, and `orders=(1, 2, 4)` or `groups=[("image", "motion"), ...]` in place of the
-    orders that the name stands for.
+    Options are those of the model's `Config`, such as `hidden=256`; of the paper's captioners also `orders=(1, 2, 4)`
+    or `groups=[("image", "motion"), ...]` in place of the orders that the name stands for.
     """
-    if name not in _constructors:
-        raise UserError(f"there is no model {name!r}: {nearest(name, _constructors)}")
-    return _constructors[name](modalities, vocabulary, **options)
+    found = entry(name)
+    return _build(found, found.model.Config.of(modalities, **{**found.defaults, **options}), vocabulary)
+
+
+def restore(name: str, config: Mapping[str, Any], vocabulary: Vocabulary) -> CaptionModel:
+    """The named captioner from what `config.to_json()` gave."""
+    found = entry(name)
+    return _build(found, found.model.Config.from_json(config), vocabulary)
 
 
 def names(pattern: str = "*") -> list[str]:
-    """The registered names, in the paper's order, that match a shell pattern such as `l-*`."""
-    return [name for name in _constructors if fnmatch.fnmatch(name, pattern)]
+    """The registered names, in the order of registration, that match a shell pattern such as `l-*`."""
+    return [name for name in _entries if fnmatch.fnmatch(name, pattern)]
 
 
-def register(constructor: Constructor) -> Constructor:
-    """Make `create("my-model", ...)` call the function `my_model`."""
-    _constructors[constructor.__name__.replace("_", "-")] = constructor
-    return constructor
+def entry(name: str) -> Entry:
+    """What is registered under a name."""
+    if not isinstance(name, str) or name not in _entries:
+        raise UserError(f"there is no model {shortened(name)}: {nearest(str(name), _entries)}")
+    return _entries[name]
 
 
-def _captioner(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return Captioner(configure(modalities, **options), vocabulary)
-
-
-@register
-def hoca_u(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "exact", "orders": (1,)} | options)
-
-
-@register
-def hoca_b(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "exact", "orders": (2,)} | options)
-
-
-@register
-def l_hoca_b(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "low-rank", "orders": (2,)} | options)
-
-
-@register
-def hoca_t(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "exact", "orders": (3,)} | options)
-
-
-@register
-def l_hoca_t(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "low-rank", "orders": (3,)} | options)
-
-
-@register
-def hoca_ub(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "exact", "orders": (1, 2)} | options)
-
-
-@register
-def l_hoca_ub(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "low-rank", "orders": (1, 2)} | options)
-
-
-@register
-def hoca_ubt(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "exact", "orders": (1, 2, 3)} | options)
-
-
-@register
-def l_hoca_ubt(modalities: Mapping[str, int], vocabulary: Vocabulary, **options: Any) -> Captioner:
-    return _captioner(modalities, vocabulary, **{"form": "low-rank", "orders": (1, 2, 3)} | options)
+def _build(found: Entry, config: Any, vocabulary: Vocabulary) -> CaptionModel:
+    model = found.model(config, vocabulary)
+    model.name = found.name
+    return model

@@ -1,17 +1,7 @@
-"""Recipes, the training loop, checkpoints, evaluation."""
+"""Recipes and their stages, objectives, the training loop, scores of a run."""
 
-from hoca.training.checkpoint import Checkpoint, Checkpoints, read_checkpoint, write_checkpoint
-from hoca.training.loop import train
 from hoca.training.own_videos import with_features
 from hoca.training.recipe import Recipe, read_recipe
+from hoca.training.stages import train
 
-__all__ = [
-    "Checkpoint",
-    "Checkpoints",
-    "Recipe",
-    "read_checkpoint",
-    "read_recipe",
-    "train",
-    "with_features",
-    "write_checkpoint",
-]
+__all__ = ["Recipe", "read_recipe", "train", "with_features"]

@@ -6,93 +6,125 @@ from pathlib import Path
 
 import torch
 
-from hoca.data import FolderDataset, Vocabulary
+from hoca.data import FolderDataset, read_vocabulary
 from hoca.data.vectors import category_vectors, load_vectors
+from hoca.distributed import Distributed
 from hoca.errors import UserError
-from hoca.models import Captioner, create
+from hoca.models import CaptionModel, create
 from hoca.progress import say
-from hoca.training.beginning import Beginning
+from hoca.text import Vocabulary
 from hoca.training.detector import fit
-from hoca.training.distributed import Processes
-from hoca.training.recipe import Recipe
+from hoca.training.pretrained import Pretrained
+from hoca.training.recipe import DEFAULT_MODEL, Recipe
 
 DETECTOR_EPOCHS = 10  # more, and few videos are learned by heart
 
 
-def build_dataset(recipe: Recipe, here: Processes) -> FolderDataset:
+def build_dataset(recipe: Recipe, dist: Distributed) -> FolderDataset:
     """The dataset, with its features where batches are made: on the training device, or here for worker processes."""
+    data = recipe.data
     dataset = FolderDataset(
-        recipe.data,
-        modalities=recipe.modalities or None,
-        features=recipe.features,
-        on_problem=recipe.on_problem,
-        report=say if here.first else None,
-    ).preload(device="cpu" if recipe.workers else here.device)
-    for modality, steps in dataset.steps.items():
-        if steps > recipe.max_steps:
-            raise UserError(
-                f"{modality} has up to {steps} steps in {recipe.data}, more than max_steps={recipe.max_steps}: raise it"
-            )
+        data.folder,
+        modalities=list(data.modalities) or None,
+        features=data.features,
+        on_problem=data.on_problem,
+        report=say if dist.is_main else None,
+    ).preload(device="cpu" if recipe.train.workers else dist.device)
     if not dataset.videos("train"):
-        raise UserError(f"{recipe.data} has no videos in the split 'train': there is nothing to learn from")
+        raise UserError(f"{data.folder} has no videos in the split 'train': there is nothing to learn from")
     if len(dataset.videos("validation")) == 1:
-        raise UserError(f"{recipe.data} has one validation video and CIDEr compares several: add some, or leave it out")
+        raise UserError(f"{data.folder} has one validation video and CIDEr compares several: add some, or leave it out")
     return dataset
 
 
-def build_vocabulary(recipe: Recipe, dataset: FolderDataset, beginning: Beginning | None) -> Vocabulary:
+def build_vocabulary(recipe: Recipe, dataset: FolderDataset, pretrained: Pretrained | None) -> Vocabulary:
     """The words of the recipe's file or of the training captions; before them, those of the model to begin from."""
-    if recipe.vocabulary:
-        words = Vocabulary.load(recipe.vocabulary)
+    if recipe.data.vocabulary:
+        words = read_vocabulary(recipe.data.vocabulary)
     else:
-        words = Vocabulary.build(dataset.corpus.captions("train"), recipe.minimum_count)
-    return words if beginning is None else beginning.words(words)
+        words = Vocabulary.build(dataset.corpus.captions("train"), recipe.data.min_count)
+    return words if pretrained is None else pretrained.words(words)
 
 
 def build_model(
-    recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary, beginning: Beginning | None = None
-) -> Captioner:
-    """The recipe's model for the dataset's features, with word and category vectors in place; or that of `start`."""
-    if recipe.evidence and not (recipe.detects or (beginning and beginning.config.detects)):
-        raise UserError(
-            f"evidence={recipe.evidence} in the recipe: the model detects no words: add detects=, or leave it out"
-        )
-    for modality in recipe.detects:
+    recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary, pretrained: Pretrained | None = None
+) -> CaptionModel:
+    """The recipe's model for the dataset's features, with word and category vectors in place, or `init_from`'s."""
+    data = recipe.data
+    for modality in recipe.model.options.get("word_detector") or ():
         if modality not in dataset.modalities:
             raise UserError(
-                f"detects names {modality!r}, of which {recipe.data} has no features: known: "
+                f"word_detector names {modality!r}, of which {data.folder} has no features: known: "
                 f"{', '.join(dataset.modalities)}"
             )
-    if beginning is not None:
-        beginning.check(dataset)
-        if recipe.vectors or recipe.category_vectors:
-            raise UserError("start already has word vectors: leave vectors and category_vectors out of the recipe")
-        return beginning.model(recipe, vocabulary)
-    options = recipe.model_options()
-    words = load_vectors(_vector_file(recipe.vectors), vocabulary.tokens) if recipe.vectors else None
+    if pretrained is None:
+        model = _new_model(recipe, dataset, vocabulary)
+    else:
+        if data.word_vectors or data.category_vectors:
+            raise UserError(
+                "init_from already has word vectors: leave word_vectors and category_vectors out of the recipe"
+            )
+        pretrained.check(dataset)
+        model = pretrained.model(recipe.model, vocabulary)
+    if recipe.search.detector_weight and model.detector is None:
+        raise UserError(
+            f"detector_weight={recipe.search.detector_weight} in the recipe: the model detects no words: add "
+            f"word_detector=, or leave it out"
+        )
+    dataset.number_categories(model.config.categories)
+    for modality, steps in dataset.steps.items():
+        longest = model.config.max_steps[modality]
+        if steps > longest:
+            raise UserError(
+                f"{modality} has up to {steps} steps in {data.folder}, more than max_steps={longest}: raise it"
+            )
+    return model
+
+
+def _new_model(recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary) -> CaptionModel:
+    data, options = recipe.data, dict(recipe.model.options)
+    words = load_vectors(_vector_file(data.word_vectors), vocabulary.tokens) if data.word_vectors else None
     if words is not None:
         vectors, found = words
         # Some files have vectors so long that every gate of the LSTM is stuck from the start.
         words = vectors / max(1.0, float(vectors[found].std()) if bool(found.any()) else 1.0), found
         options["embedding"] = vectors.shape[1]
     names = dataset.categories
-    if recipe.category_vectors and not names:
-        raise UserError(f"category_vectors is given, but no video of {recipe.data} has a category: leave it out")
-    categories = category_vectors(names, _vector_file(recipe.category_vectors)) if recipe.category_vectors else None
+    if data.category_vectors and not names:
+        raise UserError(f"category_vectors is given, but no video of {data.folder} has a category: leave it out")
+    categories = category_vectors(names, _vector_file(data.category_vectors)) if data.category_vectors else None
     if categories is not None:
         options |= {"categories": names, "category_width": categories.shape[1]}
-    model = create(recipe.model, dataset.widths, vocabulary, **options)
+    model = create(recipe.model.name or DEFAULT_MODEL, dataset.widths, vocabulary, **options)
     if words is not None:
-        model.decoder.set_word_vectors(*words)
+        model.set_word_vectors(*words)
     if categories is not None:
-        model.start.vectors.copy_(categories)
+        model.set_category_vectors(categories)
     return model
 
 
-def fit_detector(recipe: Recipe, dataset: FolderDataset, model: Captioner) -> None:
-    """Let the recipe's model detect words, if it is to."""
-    if recipe.detects:
+def prepare_model(recipe: Recipe, dataset: FolderDataset, model: CaptionModel) -> None:
+    """Fit what is fitted before training: what the model takes from the captions, and a word detector if asked for."""
+    model.prepare([video.captions for video in dataset.videos("train")])
+    if recipe.model.options.get("word_detector"):
         model.detector = fit(model.config, model.vocabulary, [(dataset, DETECTOR_EPOCHS)], recipe.seed)
+
+
+def freeze(model: CaptionModel, parts: tuple[str, ...]) -> None:
+    """Train only the parameters whose names begin with one of `parts`; all where none are named."""
+    if not parts:
+        return
+    names = [name for name, _ in model.named_parameters()]
+    for part in parts:
+        if not any(_within(name, part) for name in names):
+            known = sorted({name.split(".")[0] for name in names})
+            raise UserError(f"parts names {part!r}, which {model.name} has not: known: {', '.join(known)}")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(any(_within(name, part) for part in parts))
+
+
+def _within(name: str, part: str) -> bool:
+    return name == part or name.startswith(f"{part}.")
 
 
 def _vector_file(name: str) -> Path:
@@ -102,9 +134,10 @@ def _vector_file(name: str) -> Path:
     return assets.path(name) if name in assets.TABLE and not Path(name).exists() else Path(name)
 
 
-def build_optimizer(recipe: Recipe, model: Captioner) -> torch.optim.Optimizer:
-    device = next(model.parameters()).device
+def build_optimizer(recipe: Recipe, model: CaptionModel) -> torch.optim.Optimizer:
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    device, rate, decay = parameters[0].device, recipe.train.learning_rate, recipe.train.weight_decay
     if device.type != "cuda":
-        return torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    rate = torch.tensor(recipe.learning_rate, device=device)  # a captured step reads it there
-    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=recipe.weight_decay, fused=True, capturable=True)
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)
+    on_device = torch.tensor(rate, device=device)  # a captured step reads it there
+    return torch.optim.AdamW(parameters, lr=on_device, weight_decay=decay, fused=True, capturable=True)

@@ -8,19 +8,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hoca.data import FolderDataset, Vocabulary
-from hoca.data.vocabulary import SPECIALS
-from hoca.models import Config
-from hoca.models.detector import Detector, means
+from hoca.data import FolderDataset
+from hoca.models import ModelConfig
+from hoca.models.parts.detector import Detector, means
 from hoca.progress import track
+from hoca.text import SPECIALS, Vocabulary
 
 BATCH = 128  # videos
 RATE, DECAY, DROPOUT = 1e-3, 1e-2, (0.3, 0.5)  # of AdamW; before either layer
 LARGE = 2.0  # deviation of what the first layer sees: the larger, the faster it learns
 
 
-def fit(config: Config, vocabulary: Vocabulary, parts: Sequence[tuple[FolderDataset, int]], seed: int = 0) -> Detector:
-    """A detector for `config.detects`, from the training videos of datasets, for so many epochs each, one by one.
+def fit(
+    config: ModelConfig, vocabulary: Vocabulary, parts: Sequence[tuple[FolderDataset, int]], seed: int = 0
+) -> Detector:
+    """A detector for `config.word_detector`, from the training videos of datasets, for so many epochs each, one by one.
 
     It learns the share of a video's captions that have a word, for every word at once. What it says is above the
     log-odds of the words in the last dataset, on which it should end: that of videos like those to be captioned.
@@ -61,13 +63,13 @@ def fit(config: Config, vocabulary: Vocabulary, parts: Sequence[tuple[FolderData
 class _Examples:
     """The means of the training videos' features [N, D], NaN where one is missing, and the words of their captions."""
 
-    def __init__(self, dataset: FolderDataset, config: Config, vocabulary: Vocabulary) -> None:
+    def __init__(self, dataset: FolderDataset, config: ModelConfig, vocabulary: Vocabulary) -> None:
         videos = dataset.videos("train")
         self.size = len(vocabulary)
         rows = []
         for video in videos:
             features, lengths = dataset.padded([video.id])
-            rows.append(torch.cat([means(features[m], lengths[m])[0] for m in config.detects]).cpu())
+            rows.append(torch.cat([means(features[m], lengths[m])[0] for m in config.word_detector]).cpu())
         self.features = torch.stack(rows)
         self.words = [_shares(vocabulary, video.captions) for video in videos]
 

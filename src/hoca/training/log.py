@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hoca.files import replacing
 from hoca.progress import bar, say
 
 Row = dict[str, Any]
-COLUMNS = ("epoch", "step", "loss", "CIDEr", "learning_rate", "seconds")
+FIRST, LAST = ("epoch", "step", "loss"), ("CIDEr", "learning_rate", "seconds")  # columns around the parts of the loss
 SECONDS_BETWEEN_PLOTS = 10.0
 
 
@@ -37,8 +38,9 @@ class Log:
         for row in rows:
             self._write_events(row)
 
-    def advance(self, step: int, loss: float) -> None:
-        note = f"loss {loss:.3f}{self._scores}"
+    def advance(self, step: int, losses: Mapping[str, float]) -> None:
+        """losses: per caption, by name."""
+        note = ", ".join(f"{name} {value:.3f}" for name, value in losses.items()) + self._scores
         self._bar.update(self._task, completed=step, description=self._epoch(step), note=note)
 
     def end_epoch(self, rows: list[Row], *, improved: bool) -> None:
@@ -52,7 +54,8 @@ class Log:
         left = (self.epochs - row["epoch"]) * row["seconds"]
         score = "" if row["CIDEr"] is None else f"  CIDEr {row['CIDEr']:.4f}{' (best)' if improved else ''}"
         took = f"{row['seconds']:.1f} s, at most {left:.0f} s left"
-        say(f"epoch {row['epoch']}/{self.epochs}  loss {row['loss']:.4f}{score}  {took}")
+        losses = "  ".join(f"{name} {row[name]:.4f}" for name in ("loss", *parts_of([row])))
+        say(f"epoch {row['epoch']}/{self.epochs}  {losses}{score}  {took}")
 
     def finish(self, rows: list[Row]) -> None:
         if rows:
@@ -70,14 +73,14 @@ class Log:
 
     def _write_table(self, rows: list[Row]) -> None:
         with replacing(self.run / "metrics.csv") as temporary, open(temporary, "w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+            writer = csv.DictWriter(file, [*FIRST, *parts_of(rows), *LAST])
             writer.writeheader()
             writer.writerows(rows)
 
     def _write_events(self, row: Row) -> None:
         if self._events is None:
             return
-        for name in ("loss", "CIDEr", "learning_rate"):
+        for name in ("loss", *parts_of([row]), "CIDEr", "learning_rate"):
             if row[name] is not None:
                 self._events.add_scalar(name, row[name], row["step"])
         self._events.flush()
@@ -85,6 +88,11 @@ class Log:
     def _plot(self) -> None:
         curves_figure({self.run.name: self.run / "metrics.csv"}, self.run / "curves.png")
         self._plotted = time.monotonic()
+
+
+def parts_of(rows: list[Row]) -> list[str]:
+    """The names of the parts of the loss, where it has several."""
+    return list(dict.fromkeys(name for row in rows for name in row if name not in (*FIRST, *LAST)))
 
 
 def _open_events(run: Path) -> Any:

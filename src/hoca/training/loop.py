@@ -1,8 +1,4 @@
-"""The training loop.
-
-One process:             hoca train recipes/msvd.yaml
-Two on this machine:     torchrun --nproc-per-node 2 -m hoca train recipes/msvd.yaml
-Killed, and going on:    hoca train recipes/msvd.yaml --resume
+"""The training loop of one stage.
 
 The order of the data, dropout and every update depend on the recipe alone, so a run that was killed and resumed ends
 with the same bits, on a CPU, as one that was not.
@@ -12,92 +8,93 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from hoca.data import Batch, Batches
+from hoca.checkpoint import Checkpoint, Checkpoints, model_facts, write_checkpoint
+from hoca.data import Batch, Batches, write_vocabulary
+from hoca.distributed import Distributed
 from hoca.errors import UserError
+from hoca.evaluation import caption_split
 from hoca.metrics import Evaluator
 from hoca.progress import say
-from hoca.training.ahead import Late, beside
-from hoca.training.beginning import Beginning
-from hoca.training.build import build_dataset, build_model, build_optimizer, build_vocabulary, fit_detector
-from hoca.training.checkpoint import Checkpoint, Checkpoints, write_checkpoint
-from hoca.training.distributed import Processes, processes
-from hoca.training.evaluation import Search, caption_split
-from hoca.training.leaving_out import leave_modalities_out, leave_steps_out
+from hoca.training.augment import drop_modalities, drop_steps
+from hoca.training.build import (
+    build_dataset,
+    build_model,
+    build_optimizer,
+    build_vocabulary,
+    freeze,
+    prepare_model,
+)
 from hoca.training.log import Log
+from hoca.training.objectives import OBJECTIVES
+from hoca.training.overlap import AsyncScalars, prefetch
+from hoca.training.pretrained import Pretrained
 from hoca.training.recipe import Recipe
-from hoca.training.reward import RewardObjective
 from hoca.training.schedule import learning_rate
 from hoca.training.state import State, require_same
 from hoca.training.step import autocast, choose_step
 
 
-def train(recipe: Recipe, *, resume: bool = False) -> Path:
-    """Train as the recipe says; returns the run folder, whose best checkpoint is the result."""
-    try:
-        with processes(recipe.device) as here:
-            Trainer(recipe, here, resume=resume).fit()
-            here.wait()
-            if here.first:
-                say(f"the run is in {recipe.run}: hoca evaluate {recipe.run}")
-    except torch.OutOfMemoryError as error:
-        raise UserError(
-            f"the GPU has no room for batch={recipe.batch} with captions={recipe.captions}: lower one of them"
-        ) from error
-    return Path(recipe.run)
-
-
 class Trainer:
-    def __init__(self, recipe: Recipe, here: Processes, *, resume: bool) -> None:
-        self.recipe, self.here = recipe, here
+    """One stage of training, in a run folder of its own."""
+
+    def __init__(self, recipe: Recipe, dist: Distributed, *, resume: bool) -> None:
+        self.recipe, self.settings, self.dist = recipe, recipe.train, dist
         self.run = Path(recipe.run)
         self.checkpoints = Checkpoints(self.run)
         if not resume and self.checkpoints.newest():
-            raise UserError(f"{self.run} holds a run already: add --resume to go on with it, or choose another run=")
-        self.dataset = build_dataset(recipe, here)
-        self.beginning = Beginning.read(recipe.start) if recipe.start else None
-        self.vocabulary = build_vocabulary(recipe, self.dataset, self.beginning)
+            raise UserError(f"{self.run} holds a run already: add --resume to continue it, or choose another run=")
+        self.dataset = build_dataset(recipe, dist)
+        self.pretrained = Pretrained.read(recipe.init_from) if recipe.init_from else None
+        self.vocabulary = build_vocabulary(recipe, self.dataset, self.pretrained)
+        references = {video.id: video.captions for video in self.dataset.videos("validation")}
+        self.evaluator = Evaluator(references) if references else None
+        objective = OBJECTIVES[self.settings.objective](
+            self.settings,
+            recipe.search,
+            self.vocabulary,
+            {video.id: video.captions for video in self.dataset.videos("train")},
+        )
+        torch.manual_seed(recipe.seed)
+        model = build_model(recipe, self.dataset, self.vocabulary, self.pretrained)
+        if not self.checkpoints.newest():  # a resumed run restores what was prepared
+            prepare_model(recipe, self.dataset, model)
+        freeze(model, self.settings.parts)
+        model.to(dist.device)
+        decay = self.settings.ema_decay
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay)) if decay else None
+        self.state = State(model, build_optimizer(recipe, model), average, dist)
+        torch.manual_seed(recipe.seed + 1 + dist.rank)  # dropout differs between processes
+        if resume:
+            self._resume()
         self.batches = Batches(
             self.dataset,
             "train",
             self.vocabulary,
-            batch=recipe.batch,
-            captions=recipe.captions,
-            max_words=recipe.max_words,
+            batch_size=self.settings.batch_size,
+            captions_per_video=self.settings.captions_per_video,
+            max_words=recipe.data.max_words,
             seed=recipe.seed,
-            rank=here.rank,
-            world=here.world,
-            workers=recipe.workers,
+            rank=dist.rank,
+            world=dist.world,
+            workers=self.settings.workers,
+            weights=objective.caption_weights(),
+            targets=model.targets,
         )
-        references = {video.id: video.captions for video in self.dataset.videos("validation")}
-        self.evaluator = Evaluator(references) if references else None
-        reward: RewardObjective | None = None
-        if recipe.objective == "reward":
-            reward = RewardObjective(recipe, self.dataset.videos("train"), self.vocabulary)
-        torch.manual_seed(recipe.seed)
-        model = build_model(recipe, self.dataset, self.vocabulary, self.beginning)
-        if not self.checkpoints.newest():  # which has one
-            fit_detector(recipe, self.dataset, model)
-        model.to(here.device)
-        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average)) if recipe.average else None
-        self.state = State(model, build_optimizer(recipe, model), average, here)
-        torch.manual_seed(recipe.seed + 1 + here.rank)  # dropout differs between processes
-        if resume:
-            self._resume()
-        self.step = choose_step(recipe, self.state, self.vocabulary.pad, reward)
+        self.step = choose_step(self.settings, self.state, objective)
         self.log: Log | None = None
-        if here.first:
+        if dist.is_main:
             self.checkpoints.tidy()
             recipe.write(self.run / "recipe.yaml")
-            self.vocabulary.save(self.run / "vocabulary.json")
-            self.log = Log(self.run, recipe.epochs, len(self.batches))
-        self._unchecked: tuple[Late, int, list[str]] | None = None  # of the step before
+            write_vocabulary(self.vocabulary, self.run / "vocabulary.json")
+            self.log = Log(self.run, self.settings.epochs, len(self.batches))
+        self._unchecked: tuple[list[str], AsyncScalars, int, list[str]] | None = None  # of the step before
 
     def fit(self) -> None:
         progress = self.state.progress
@@ -105,7 +102,7 @@ class Trainer:
             if self.log is not None:
                 say(self._introduction())
                 self.log.start(progress.step, progress.rows)
-            while progress.epoch < self.recipe.epochs and not self._out_of_patience():
+            while progress.epoch < self.settings.epochs and not self._out_of_patience():
                 self._epoch()
             if self.log is not None:
                 self.log.finish(progress.rows)
@@ -118,7 +115,7 @@ class Trainer:
         weights = sum(parameter.numel() for parameter in model.parameters())
         return (
             f"{dataset.name}: {len(dataset.videos('train'))} videos to learn from, {len(self.vocabulary)} words, "
-            f"{', '.join(dataset.modalities)}; {self.recipe.model}: {weights:,} weights on {self.here.device}; "
+            f"{', '.join(dataset.modalities)}; {model.name}: {weights:,} weights on {self.dist.device}; "
             f"{len(self.batches)} batches an epoch"
         )
 
@@ -126,22 +123,28 @@ class Trainer:
         progress = self.state.progress
         self.batches.set_epoch(progress.epoch)
         self._begun = time.monotonic() - progress.seconds
-        self._summed = torch.tensor(progress.loss, dtype=torch.float64, device=self.here.device)
+        self._summed = {
+            name: torch.tensor(value, dtype=torch.float64, device=self.dist.device)
+            for name, value in progress.losses.items()
+        }
         self.state.model.train()
-        for batch in beside(self.batches.iterate(start=progress.batch), self.here.device):
+        for batch in prefetch(self.batches.iterate(start=progress.batch), self.dist.device):
             self._step(batch)
-            if self.recipe.checkpoint_every and progress.step % self.recipe.checkpoint_every == 0:
+            if self.settings.checkpoint_every and progress.step % self.settings.checkpoint_every == 0:
                 self._save()
         self._finish_epoch()
 
     def _step(self, batch: Batch) -> None:
         progress = self.state.progress
-        shown = leave_steps_out(batch, self.recipe.step_dropout)
-        shown = leave_modalities_out(shown, self.recipe.modality_dropout)
-        summed = self.step(shown, self._learning_rate(progress.step))
+        shown = drop_steps(batch, self.settings.step_dropout)
+        shown = drop_modalities(shown, self.settings.modality_dropout)
+        losses = self.step(shown, self._learning_rate(progress.step))
         self._check_loss()
-        self._unchecked = Late(summed), batch.caption_count, batch.ids
-        self._summed += summed
+        self._unchecked = list(losses), AsyncScalars(torch.stack(list(losses.values()))), batch.caption_count, batch.ids
+        for name, loss in losses.items():
+            if name not in self._summed:
+                self._summed[name] = torch.zeros((), dtype=torch.float64, device=self.dist.device)
+            self._summed[name] += loss
         progress.batch += 1
         progress.step += 1
         progress.captions += batch.global_caption_count
@@ -150,18 +153,19 @@ class Trainer:
         """Look at the loss of the step before while a GPU computes the present one."""
         if self._unchecked is None:
             return
-        summed, captions, ids = self._unchecked
-        loss = float(summed)
-        if not math.isfinite(loss):
-            raise UserError(f"the loss is {loss} at {self._where(ids)}")
+        names, values, captions, ids = self._unchecked
+        losses = dict(zip(names, values.tolist(), strict=True))
+        if not math.isfinite(losses["loss"]):
+            raise UserError(f"the loss is {losses['loss']} at {self._where(ids)}")
         if self.log is not None:
-            self.log.advance(self.state.progress.step, loss / max(1, captions))
+            each = {name: loss / max(1, captions) for name, loss in losses.items()}
+            self.log.advance(self.state.progress.step, each)
 
     def _require_finite(self) -> None:
         """Nothing that is not finite is validated or written."""
         self._check_loss()
         if self._unchecked is not None and not self.state.is_finite():
-            raise UserError(f"the weights are no longer finite after {self._where(self._unchecked[2])}")
+            raise UserError(f"the weights are no longer finite after {self._where(self._unchecked[3])}")
 
     def _where(self, ids: list[str]) -> str:
         return (
@@ -171,11 +175,11 @@ class Trainer:
 
     def _finish_epoch(self) -> None:
         self._require_finite()
-        progress, recipe = self.state.progress, self.recipe
-        loss = float(self.here.total(self._summed)) / progress.captions
-        score = self._validate() if (progress.epoch + 1) % recipe.validate_every == 0 else None
+        progress, settings = self.state.progress, self.settings
+        losses = {name: float(self.dist.total(each)) / progress.captions for name, each in self._summed.items()}
+        score = self._validate() if (progress.epoch + 1) % settings.validate_every == 0 else None
         improved = score is not None and (progress.best is None or score > progress.best)
-        last = progress.epoch + 1 == recipe.epochs
+        last = progress.epoch + 1 == settings.epochs
         if improved:
             progress.best, progress.stale = score, 0
         elif score is not None:
@@ -187,7 +191,7 @@ class Trainer:
             {
                 "epoch": progress.epoch,
                 "step": progress.step,
-                "loss": loss,
+                **losses,
                 "CIDEr": score,
                 "learning_rate": self._learning_rate(progress.step - 1),
                 "seconds": round(time.monotonic() - self._begun, 3),
@@ -195,7 +199,7 @@ class Trainer:
         )
         progress.begin_epoch()
         self._begun = time.monotonic()
-        self._summed.zero_()
+        self._summed = {}
         self._save()
         if self.log is not None:
             self.log.end_epoch(progress.rows, improved=improved)
@@ -203,50 +207,46 @@ class Trainer:
                 say(f"no better validation CIDEr for {progress.stale} validations: stopped")
 
     def _out_of_patience(self) -> bool:
-        return bool(self.recipe.patience) and self.state.progress.stale >= self.recipe.patience
+        return bool(self.settings.patience) and self.state.progress.stale >= self.settings.patience
 
     def _validate(self) -> float | None:
         if self.evaluator is None:
             return None
-        greedily = replace(Search.of(self.recipe), beam=1)
-        with autocast(self.recipe, self.here):
-            captions = caption_split(self.state.kept, self.dataset, "validation", greedily, self.here)
+        greedily = replace(self.recipe.search, beam=1)
+        with autocast(self.settings, self.dist):
+            captions = caption_split(self.state.kept, self.dataset, "validation", greedily, self.dist)
         return self.evaluator.evaluate(captions, metrics=("CIDEr",)).corpus["CIDEr"]
 
     def _learning_rate(self, step: int) -> float:
-        return learning_rate(self.recipe, step, self.recipe.epochs * len(self.batches))
+        return learning_rate(self.settings, step, self.settings.epochs * len(self.batches))
 
     def _keep(self, score: float | None) -> None:
-        if self.here.first:
+        if self.dist.is_main:
             kept = Checkpoint(self.state.kept_weights(), self._facts() | {"score": score})
             write_checkpoint(self.checkpoints.best, kept)
 
     def _save(self) -> None:
         self._require_finite()
-        self.state.progress.loss = float(self._summed)
+        self.state.progress.losses = {name: float(each) for name, each in self._summed.items()}
         self.state.progress.seconds = time.monotonic() - self._begun
         checkpoint = self.state.capture(self._facts())
-        if self.here.first:
+        if self.dist.is_main:
             self.checkpoints.write(self.state.progress.step, checkpoint)
 
     def _resume(self) -> None:
-        checkpoint = self.checkpoints.read(say if self.here.first else None)
+        checkpoint = self.checkpoints.read(say if self.dist.is_main else None)
         if checkpoint is not None:
             require_same(checkpoint.facts, self._facts())
             self.state.restore(checkpoint)
-        if self.here.first:
+        if self.dist.is_main:
             progress = self.state.progress
             say(
-                f"going on after epoch {progress.epoch}, step {progress.step}"
+                f"resuming after epoch {progress.epoch}, step {progress.step}"
                 if checkpoint is not None
                 else f"{self.run} has no checkpoint yet: starting from the beginning"
             )
 
     def _facts(self) -> dict[str, Any]:
-        """What a checkpoint says besides its weights: enough to caption, and to know whether a run can go on."""
-        return {
-            "config": self.state.model.config.to_json(),
-            "vocabulary": self.vocabulary.words,
-            "specification": (self.beginning.specification if self.beginning else {}) | self.dataset.specification,
-            "recipe": asdict(self.recipe),
-        }
+        """What a checkpoint says besides its weights: enough to caption, and to know whether a run can be resumed."""
+        specification = (self.pretrained.specification if self.pretrained else {}) | self.dataset.specification
+        return model_facts(self.state.model, specification, self.recipe.search) | {"recipe": self.recipe.to_json()}

@@ -1,160 +1,331 @@
-"""A recipe: everything that decides a run, as one flat table of keys that YAML files and `key=value` arguments fill."""
+"""A recipe: everything that decides a run, in sections that YAML files and `key=value` arguments fill."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from hoca.errors import UserError
+from hoca.checkpoint.migrate import FLAT_KEYS, GONE, sections
+from hoca.errors import UserError, nearest
 from hoca.files import replacing
-from hoca.options import COMMAND_LINE, make, read_arguments
+from hoca.generation import Search
+from hoca.models import entry
+from hoca.options import COMMAND_LINE, about, check_bounds, convert, option, read_arguments
+
+DEFAULT_MODEL = "l-hoca-ubt"
+SHORT = {"model": "model.name", "data": "data.folder"}  # on the command line
 
 
-def _key(default: Any, about: str) -> Any:
-    if isinstance(default, list | dict):
-        return field(default_factory=lambda: type(default)(default), metadata={"about": about})
-    return field(default=default, metadata={"about": about})
+@dataclass(frozen=True)
+class ModelSection:
+    name: str | None = option(
+        None, f"a name that `hoca models` lists; without one that of init_from, or {DEFAULT_MODEL}"
+    )
+    options: dict[str, Any] = field(default_factory=dict)  # as given; each model has its own
+
+
+@dataclass(frozen=True)
+class DataSection:
+    folder: str = option(
+        "data/binding", "folder with captions.jsonl and features/; a captions file where videos is given"
+    )
+    videos: str | None = option(None, "videos to take features from first, as the model of init_from wants them")
+    features: str | None = option(None, "another folder of features than the data's own")
+    modalities: tuple[str, ...] = option((), "which ones to use, in this order; empty = all that the features have")
+    on_problem: Literal["stop", "skip"] = option("stop", "what to do about broken lines and missing features")
+    min_count: int = option(1, "words seen less often in the training captions are <unk>", least=1)
+    vocabulary: str | None = option(None, "a vocabulary.json to use in place of the words of the training captions")
+    max_words: int = option(30, "longer captions are cut", least=1)
+    word_vectors: str | None = option(
+        None, "word vectors: a word2vec, GloVe or npz file, or an asset; their width replaces the model's `embedding`"
+    )
+    category_vectors: str | None = option(None, "vectors that give the start state from the category's name")
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+@dataclass(frozen=True)
+class TrainSection:
+    objective: str = option("xe", "what the words are trained for: xe (eq. 24), wxe, scst-loo or beam-reward")
+    batch_size: int = option(25, "videos in a global batch", least=1)
+    captions_per_video: int = option(1, "captions of each video in a batch; 0 = all of them", least=0)
+    epochs: int = option(100, "at most", least=1)
+    learning_rate: float = option(1e-4, "of Adam", least=0)
+    schedule: Literal["constant", "cosine"] = option("constant", "of the learning rate, after the warm-up")
+    warmup: int = option(0, "steps over which the learning rate rises from zero", least=0)
+    weight_decay: float = option(0.0, "decoupled, as in AdamW", least=0)
+    gradient_clip: float = option(0.0, "largest norm of the gradient; 0 = no limit", least=0)
+    label_smoothing: float = option(0.0, "share of the target spread over all words", least=0, below=1)
+    modality_dropout: float = option(
+        0.0, "probability that a modality of a training video is dropped; one always stays", least=0, below=1
+    )
+    step_dropout: float = option(
+        0.0, "probability that a time step of a training video is dropped; one always stays", least=0, below=1
+    )
+    ema_decay: float = option(
+        0.0, "decay of a running average of the weights, which is validated and kept; 0 = off", least=0, below=1
+    )
+    samples: int = option(5, "captions of the model's own for each video, for objectives with rewards", least=2)
+    xe_weight: float = option(0.1, "weight of eq. 24 beside a reward", least=0)
+    parts: tuple[str, ...] = option((), "parts of the model to train, by the beginning of their names; empty = all")
+    precision: Literal["float32", "bf16"] = option("float32", "bf16 = autocast")
+    cuda_graph: Literal["auto", "on", "off"] = option("auto", "a step as one CUDA graph, which auto does on a GPU")
+    workers: int = option(
+        0, "processes that prepare batches; 0 = features are kept on the training device", least=0, below=1 << 10
+    )
+    patience: int = option(0, "stop after so many validations without a better CIDEr; 0 = never", least=0)
+    validate_every: int = option(1, "epochs between validations", least=1)
+    checkpoint_every: int = option(0, "steps between checkpoints within an epoch; 0 = at its end only", least=0)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage changes in its recipe. It begins from the one before it unless it says `init_from`."""
+
+    name: str
+    changes: dict[str, Any] = field(default_factory=dict)  # init_from and sections, as given
 
 
 @dataclass(frozen=True)
 class Recipe:
-    run: str = _key("runs/run", "folder of the run: checkpoints, metrics, curves")
-    seed: int = _key(0, "of the initial weights, the order of the data and dropout")
-
-    start: str | None = _key(
-        None, "a run, a checkpoint or `default` to begin from: its weights, words and model, but the dropout given here"
+    run: str = option("runs/run", "folder of the run: checkpoints, metrics, curves")
+    seed: int = option(0, "of the initial weights, the order of the data and dropout")
+    device: str = option("auto", "auto = the GPU if there is one")
+    init_from: str | None = option(
+        None, "a run, a checkpoint or `default` whose weights, words and model to begin from; model options change it"
     )
-    data: str = _key("data/binding", "folder with captions.jsonl and features/")
-    videos: str | None = _key(
-        None, "videos to take features from first, as `start` wants them; data is a captions file"
-    )
-    features: str | None = _key(None, "another folder of features than the data's own")
-    modalities: list[str] = _key([], "which ones to use, in this order; empty = all that the features have")
-    on_problem: Literal["stop", "skip"] = _key("stop", "what to do about broken lines and missing features")
-    minimum_count: int = _key(1, "words seen less often in the training captions are <unk>")
-    vocabulary: str | None = _key(None, "a vocabulary.json to use in place of the words of the training captions")
-    max_words: int = _key(30, "longer captions are cut")
-    vectors: str | None = _key(
-        None, "word vectors: a word2vec, GloVe or npz file, or an asset; their width replaces `embedding`"
-    )
-    category_vectors: str | None = _key(None, "vectors that give the start state from the category's name")
-
-    model: str = _key("l-hoca-ubt", "a name that `hoca models` lists")
-    orders: list[int] = _key([], "orders of attention; empty = those of the model's name")
-    groups: list[list[str]] = _key([], "explicit groups of modalities in place of orders")
-    rank: int = _key(1, "K of Low-Rank HOCA")
-    merge: Literal["weights", "logits", "mixture"] = _key("weights", "how orders are merged; weights = eq. 19")
-    fusion: Literal["hierarchical", "sum"] = _key("hierarchical", "how modalities are fused: eq. 20-23 or eq. 6")
-    share_projections: bool = _key(False, "one projection per modality instead of one per modality and group")
-    hidden: int = _key(512, "of every LSTM")
-    attention: int = _key(512, "size of the common space")
-    embedding: int = _key(300, "width of the word vectors")
-    dropout: float = _key(0.5, "on the decoder's input and output")
-    encoder_dropout: float = _key(0.0, "on features and encodings; the paper has none")
-    normalise: bool = _key(False, "layer norm on the features; the paper has none")
-    modality_dropout: float = _key(0.0, "chance that a modality of a training video is left out; one always stays")
-    step_dropout: float = _key(0.0, "chance that a time step of a training video is left out; one always stays")
-    bottleneck: int = _key(0, "width of a layer that factorises the words' scores; 0 = none, as in the paper")
-    tie_words: bool = _key(
-        False, "words are scored by products with their vectors: a bottleneck as wide as `embedding`"
-    )
-    max_steps: int = _key(80, "longest input of a modality")
-    detects: list[str] = _key(
-        [], "modalities whose mean tells of the captions' words, learned first; empty = as `start`"
-    )
-
-    batch: int = _key(25, "videos in a global batch")
-    captions: int = _key(1, "captions of each video in a batch; 0 = all of them")
-    epochs: int = _key(100, "at most")
-    learning_rate: float = _key(1e-4, "of Adam")
-    schedule: Literal["constant", "cosine"] = _key("constant", "how the learning rate goes on after the warm-up")
-    warmup: int = _key(0, "steps over which the learning rate rises from zero")
-    weight_decay: float = _key(0.0, "decoupled, as in AdamW")
-    objective: Literal["likelihood", "reward"] = _key(
-        "likelihood", "eq. 24, or CIDEr-D of the model's own captions beside it"
-    )
-    samples: int = _key(5, "captions of the model's own for each video when training for reward")
-    drawn: Literal["sampled", "beam"] = _key(
-        "sampled", "how those are found: by chance, or as the search will find them"
-    )
-    likelihood: float = _key(0.1, "weight of eq. 24 when training for reward")
-    label_smoothing: float = _key(0.0, "share of the target spread over all words")
-    gradient_clip: float = _key(0.0, "largest norm of the gradient; 0 = no limit")
-    average: float = _key(
-        0.0, "decay of a running average of the weights, which is what is validated and kept; 0 = off"
-    )
-    precision: Literal["float32", "bf16"] = _key("float32", "bf16 = autocast")
-    step: Literal["auto", "plain", "captured"] = _key(
-        "auto", "captured = as CUDA graphs, one launch per step, which auto does on a GPU"
-    )
-    device: str = _key("auto", "auto = the GPU if there is one")
-    workers: int = _key(0, "processes that prepare batches; 0 = features are kept on the training device")
-
-    patience: int = _key(0, "stop after so many validations without a better CIDEr; 0 = never")
-    validate_every: int = _key(1, "epochs between validations")
-    checkpoint_every: int = _key(0, "steps between checkpoints within an epoch; 0 = at its end only")
-
-    beam: int = _key(5, "width of the search in evaluation")
-    length_penalty: float = _key(0.0, "power of the length that log-probabilities are divided by")
-    max_length: int = _key(30, "words in a generated caption, at most")
-    no_repeat: int = _key(0, "no sequence of so many words twice; 0 = off")
-    evidence: float = _key(0.0, "weight of detected words in the choice among the beam's sentences; needs `detects`")
+    model: ModelSection = field(default_factory=ModelSection)
+    data: DataSection = field(default_factory=DataSection)
+    train: TrainSection = field(default_factory=TrainSection)
+    search: Search = field(default_factory=Search)
+    stages: tuple[Stage, ...] = ()  # to run one after the other, each with its own changes
 
     def __post_init__(self) -> None:
-        for key, least in _LEAST.items():
-            if getattr(self, key) < least:
-                raise UserError(f"{key}={getattr(self, key)} in the recipe: at least {least} is needed")
-        for key in ("dropout", "encoder_dropout", "modality_dropout", "step_dropout", "label_smoothing", "average"):
-            if not 0 <= getattr(self, key) < 1:
-                raise UserError(f"{key}={getattr(self, key)} in the recipe: must be at least 0 and below 1")
+        from hoca.training.objectives import OBJECTIVES  # which know the sections of a recipe
 
-    def model_options(self) -> dict[str, Any]:
-        """The keys that `hoca.models.create` takes."""
-        options = {key: getattr(self, key) for key in _MODEL_KEYS}
-        return options | {key: getattr(self, key) for key in ("orders", "groups", "detects") if getattr(self, key)}
+        if self.train.objective not in OBJECTIVES:
+            hint = nearest(self.train.objective, OBJECTIVES)
+            raise UserError(f"train.objective={self.train.objective!r} is unknown: {hint}")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
+        """A checked recipe from nested values."""
+        top = {key: value for key, value in values.items() if key not in SECTIONS and key != "stages"}
+        for key in top:
+            if key not in about(cls):
+                raise UserError(f"{where}: {_unknown(key)}")
+        made: dict[str, Any] = convert(cls, top, where)
+        for name, section in SECTIONS.items():
+            given = values.get(name, {})
+            if not isinstance(given, Mapping):
+                short = f"; `{SHORT[name]}` is meant?" if name in SHORT else ""
+                raise UserError(f"{where}: {name} is a section, a table of keys{short}")
+            if name == "model":
+                made[name] = _model(given, where, values)
+                continue
+            checked = _checked(name, given, where)
+            with _standing(f"{where}: {name}"):
+                made[name] = section(**checked)
+        stages = values.get("stages") or ()
+        if not isinstance(stages, list | tuple):
+            raise UserError(f"{where}: stages must be a list of tables, each with a name and what it changes")
+        made["stages"] = tuple(_stage(number, each, where) for number, each in enumerate(stages, start=1))
+        with _standing(where):
+            recipe = cls(**made)
+            recipe.in_stages()  # what is wrong in a stage is told before the first one is trained
+        return recipe
+
+    def to_json(self) -> dict[str, Any]:
+        """Nested values, from which `of` makes the same recipe."""
+        values = {key: getattr(self, key) for key in about(type(self))}
+        values["model"] = {"name": self.model.name, **self.model.options}
+        values |= {name: asdict(getattr(self, name)) for name in SECTIONS if name != "model"}
+        if self.stages:
+            values["stages"] = [{"name": stage.name, **stage.changes} for stage in self.stages]
+        return _plain(values)
 
     def write(self, path: Path) -> None:
         """As YAML with a comment per key."""
         with replacing(path) as temporary:
-            temporary.write_text("".join(_line(f.name, getattr(self, f.name)) for f in fields(self)), encoding="utf-8")
+            temporary.write_text(_yaml(self), encoding="utf-8")
+
+    def in_stages(self) -> list[Recipe]:
+        """The recipe of each stage, in a folder of its own within the run's; of one without stages, itself."""
+        if not self.stages:
+            return [self]
+        base = self.to_json()
+        found: list[Recipe] = []
+        del base["stages"]
+        for number, stage in enumerate(self.stages, start=1):
+            values = merged(base, stage.changes)
+            values["run"] = f"{self.run}/{number}-{stage.name}"
+            if found:
+                values["init_from"] = stage.changes.get("init_from", found[-1].run)
+                # The stage before has them already.
+                given = stage.changes.get("data", {})
+                values["data"] |= {key: given.get(key) for key in ("word_vectors", "category_vectors")}
+            found.append(Recipe.of(values, f"stage {stage.name}"))
+        return found
 
 
-_LEAST = {
-    **dict.fromkeys(("batch", "epochs", "validate_every", "beam", "max_length", "max_words", "minimum_count"), 1),
-    **dict.fromkeys(("captions", "warmup", "weight_decay", "gradient_clip", "workers", "patience", "no_repeat"), 0),
-    **dict.fromkeys(("learning_rate", "checkpoint_every", "length_penalty", "likelihood", "bottleneck", "evidence"), 0),
-    "samples": 2,
-}
-_MODEL_KEYS = (
-    *("rank", "merge", "fusion", "share_projections", "hidden", "attention"),
-    *("embedding", "dropout", "encoder_dropout", "normalise", "bottleneck", "tie_words", "max_steps"),
-)
-
-
-def about() -> dict[str, str]:
-    """What each key means."""
-    return {f.name: f.metadata["about"] for f in fields(Recipe)}
+SECTIONS: dict[str, Any] = {"model": ModelSection, "data": DataSection, "train": TrainSection, "search": Search}
 
 
 def read_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
-    """The recipe in a YAML file, with `key=value` arguments in place of its own values."""
-    return make(Recipe, (str(path), _read_yaml(path)), (COMMAND_LINE, read_arguments(overrides)))
+    """The recipe in a YAML file, with `key=value` arguments in place of its own values, in every stage."""
+    return make_recipe(_read_yaml(path), str(path), overrides)
+
+
+def make_recipe(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Recipe:
+    recipe = Recipe.of(values, where)
+    changes = nested(read_arguments(overrides), recipe)
+    if not changes:
+        return recipe
+    whole = merged(values, changes)
+    for stage in whole.get("stages", ()):
+        for name in SECTIONS:
+            changed = {key: value for key, value in changes.get(name, {}).items() if key in stage.get(name, {})}
+            if changed:
+                stage[name] = {**stage[name], **changed}
+    return Recipe.of(whole, COMMAND_LINE)
+
+
+def read_run(run: Path) -> Recipe:
+    """The recipe that a run was made with; that of an older hoca as today's."""
+    values = _read_yaml(run / "recipe.yaml")
+    flat = not any(name in values and isinstance(values[name], Mapping) for name in SECTIONS)
+    return Recipe.of(sections(values) if flat else values, str(run / "recipe.yaml"))
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested values with those of `changes` in their place."""
+    made = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
+    if "stages" in made:
+        made["stages"] = [{k: dict(v) if isinstance(v, Mapping) else v for k, v in s.items()} for s in made["stages"]]
+    for key, value in changes.items():
+        made[key] = {**made.get(key, {}), **value} if isinstance(value, Mapping) and key in SECTIONS else value
+    return made
+
+
+def nested(arguments: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """`section.key=value` arguments in their sections; a key that one section alone has needs no section."""
+    made: dict[str, Any] = {}
+    for given, value in arguments.items():
+        section, dot, key = SHORT.get(given, given).rpartition(".")
+        if not dot:
+            if key in about(Recipe):
+                made[key] = value
+                continue
+            section = _section_of(key, arguments, recipe)
+        if section not in SECTIONS:
+            raise UserError(f"{COMMAND_LINE}: there is no section {section!r}: {nearest(section, SECTIONS)}")
+        made.setdefault(section, {})[key] = value
+    return made
+
+
+def _section_of(key: str, arguments: Mapping[str, Any], recipe: Recipe) -> str:
+    named = arguments.get("model", arguments.get("model.name", recipe.model.name))
+    found = [name for name in SECTIONS if key in _keys(name, named)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UserError(f"{COMMAND_LINE}: {key} is a key of {' and '.join(found)}: write {found[0]}.{key}=")
+    if FLAT_KEYS.get(key) == f"model.{key}":
+        return "model"  # an option of other models, which this one refuses by name
+    raise UserError(f"{COMMAND_LINE}: {_unknown(key, named)}")
+
+
+def _keys(section: str, model: str | None) -> dict[str, str]:
+    """The keys of a section and what they mean."""
+    if section != "model":
+        return about(SECTIONS[section])
+    return about(ModelSection) | entry(model or DEFAULT_MODEL).model.Config.options()
+
+
+def _unknown(key: str, model: str | None = None) -> str:
+    """What to say of a key that there is not: its new name, or the nearest."""
+    if key in GONE:
+        return f"{key!r} is no key any more: use {GONE[key]}"
+    if key in FLAT_KEYS:
+        return f"{key!r} is now {FLAT_KEYS[key]!r}"
+    known = [*about(Recipe), *(name for section in SECTIONS for name in _keys(section, model))]
+    return f"there is no key {key!r}: {nearest(str(key), known)}"
+
+
+def _checked(section: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values of a section as its types."""
+    known = about(SECTIONS[section])
+    for key in given:
+        if key not in known:
+            renamed = FLAT_KEYS.get(str(key), "")
+            if renamed.startswith(f"{section}."):
+                raise UserError(f"{where}: {section}.{key} is now {renamed!r}")
+            raise UserError(f"{where}: there is no key {section}.{key}: {nearest(str(key), known)}")
+    return convert(SECTIONS[section], given, f"{where}: {section}")
+
+
+def _model(given: Mapping[str, Any], where: str, values: Mapping[str, Any]) -> ModelSection:
+    """The model's name and options, which its own `Config` knows; without a name, `init_from`'s will check them."""
+    name = given.get("name")
+    if name is not None and not isinstance(name, str):
+        raise UserError(f"{where}: model.name must be text")
+    options = {key: value for key, value in given.items() if key != "name"}
+    if name is None and values.get("init_from") is not None:
+        return ModelSection(name, options)
+    with _standing(where):
+        known = _keys("model", name)
+    for key in options:
+        if key not in known:
+            raise UserError(f"{where}: {name or DEFAULT_MODEL} has no option model.{key}: {nearest(str(key), known)}")
+    entry(name or DEFAULT_MODEL).model.Config.check_options(options, f"{where}: model")
+    return ModelSection(name, options)
+
+
+@contextmanager
+def _standing(where: str) -> Iterator[None]:
+    """What is wrong with values says where they stand."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _stage(number: int, given: Any, where: str) -> Stage:
+    if not isinstance(given, Mapping):
+        raise UserError(f"{where}: stage {number} must be a table with a name, and sections of what it changes")
+    name = given.get("name", str(number))
+    if not isinstance(name, str) or not name.replace("-", "").replace("_", "").isalnum():
+        raise UserError(f"{where}: the name of stage {number} may hold letters, digits, '_' and '-' only")
+    changes = {key: value for key, value in given.items() if key != "name"}
+    for key, value in changes.items():
+        if key not in SECTIONS and key != "init_from":
+            raise UserError(f"{where}: stage {name} has the key {key!r}: give init_from, {', '.join(SECTIONS)}")
+        if key in SECTIONS and not isinstance(value, Mapping):
+            raise UserError(f"{where}: {key} of stage {name} is a section, a table of keys")
+    return Stage(name, changes)
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
-        _require_single_keys(path, text)
+        _require_single_keys(path, yaml.compose(text, yaml.SafeLoader))
         values = yaml.safe_load(text)
     except OSError as error:
         raise UserError(f"the recipe {path} cannot be read ({error.strerror}): give a YAML file") from error
     except UnicodeDecodeError as error:
         raise UserError(f"the recipe {path} is not UTF-8 text: save it as UTF-8") from error
-    except yaml.YAMLError as error:
+    except UserError:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that does not exist; an endless alias
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
         raise UserError(f"the recipe {path} is not YAML{line}: one `key: value` per line is expected") from error
@@ -165,16 +336,37 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return dict(values)
 
 
-def _require_single_keys(path: Path, text: str) -> None:
+def _require_single_keys(path: Path, node: Any) -> None:
     """YAML itself would let the second one win without a word."""
-    table = yaml.compose(text, yaml.SafeLoader)
     seen = set()
-    for key, _ in table.value if isinstance(table, yaml.MappingNode) else ():
+    for each in node.value if isinstance(node, yaml.SequenceNode) else ():
+        _require_single_keys(path, each)
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         if key.value in seen:
             raise UserError(f"the recipe {path} has the key {key.value!r} twice: keep one of them")
         seen.add(key.value)
+        _require_single_keys(path, value)
 
 
-def _line(key: str, value: Any) -> str:
+def _yaml(recipe: Recipe) -> str:
+    values = recipe.to_json()
+    lines = [_line(key, values[key], meaning) for key, meaning in about(Recipe).items()]
+    for section in SECTIONS:
+        meanings = _keys(section, recipe.model.name) if section != "model" or recipe.model.name else {}
+        lines += [f"\n{section}:\n"]
+        lines += [f"  {_line(key, value, meanings.get(key, ''))}" for key, value in values[section].items()]
+    if recipe.stages:
+        lines += ["\n", yaml.safe_dump({"stages": values["stages"]}, sort_keys=False, allow_unicode=True)]
+    return "".join(lines)
+
+
+def _line(key: str, value: Any, meaning: str) -> str:
     braced = yaml.safe_dump({key: value}, default_flow_style=True, allow_unicode=True, width=10**6)
-    return f"{braced.strip()[1:-1]}  # {about()[key]}\n"
+    return f"{braced.strip()[1:-1]}" + (f"  # {meaning}\n" if meaning else "\n")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON and YAML have it: tuples as lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

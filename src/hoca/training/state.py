@@ -10,34 +10,29 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
+from hoca.checkpoint import Checkpoint
+from hoca.distributed import Distributed
 from hoca.errors import UserError
-from hoca.models import Captioner, Config
-from hoca.training.checkpoint import Checkpoint
-from hoca.training.distributed import Processes
+from hoca.models import CaptionModel, entry
 from hoca.training.log import Row
-from hoca.training.recipe import Recipe
+from hoca.training.recipe import SECTIONS, Recipe
 
 FREE_ON_RESUME = {
-    "epochs",
-    "patience",
-    "workers",
-    "device",
-    "checkpoint_every",
-    "run",
-    "beam",
-    "length_penalty",
-    "step",
+    *("run", "device", "train.epochs", "train.patience", "train.workers", "train.checkpoint_every"),
+    *("train.cuda_graph", "search.beam", "search.length_penalty"),
 }
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """How far the run is."""
 
     epoch: int = 0  # finished epochs
     batch: int = 0  # finished batches of the epoch in progress
     step: int = 0  # finished batches of all epochs
-    loss: float = 0.0  # summed over this process's captions of the epoch in progress
+    losses: dict[str, float] = field(
+        default_factory=dict
+    )  # of the epoch in progress, summed over this process's captions
     captions: int = 0  # of all processes in the epoch in progress
     seconds: float = 0.0  # spent in the epoch in progress
     best: float | None = None  # validation CIDEr
@@ -45,22 +40,22 @@ class Progress:
     rows: list[Row] = field(default_factory=list)  # one per finished epoch
 
     def begin_epoch(self) -> None:
-        self.batch, self.loss, self.captions, self.seconds = 0, 0.0, 0, 0.0
+        self.batch, self.losses, self.captions, self.seconds = 0, {}, 0, 0.0
 
 
 @dataclass
 class State:
-    model: Captioner
+    model: CaptionModel
     optimizer: torch.optim.Optimizer
     average: AveragedModel | None
-    here: Processes
-    progress: Progress = field(default_factory=Progress)
+    dist: Distributed
+    progress: RunProgress = field(default_factory=RunProgress)
 
     @property
-    def kept(self) -> Captioner:
+    def kept(self) -> CaptionModel:
         """The model that is validated and kept: the average of the weights where there is one."""
         kept = self.model if self.average is None else self.average.module
-        assert isinstance(kept, Captioner)
+        assert isinstance(kept, CaptionModel)
         return kept
 
     def kept_weights(self) -> dict[str, Tensor]:
@@ -72,11 +67,13 @@ class State:
 
     def capture(self, facts: Mapping[str, Any]) -> Checkpoint:
         """All of it as one checkpoint; every process must call this."""
-        parts = self.here.gather((_random_state(self.here.device), self.progress.loss))
+        parts = self.dist.gather((_random_state(self.dist.device), self.progress.losses))
         tensors = self._weights() | self._optimizer_state()
         for rank, (random, _) in enumerate(parts):
             tensors |= _named(f"random.{rank}", random)
-        return Checkpoint(tensors, {**facts, "progress": asdict(self.progress), "losses": [loss for _, loss in parts]})
+        return Checkpoint(
+            tensors, {**facts, "progress": asdict(self.progress), "losses": [losses for _, losses in parts]}
+        )
 
     def restore(self, checkpoint: Checkpoint) -> None:
         self.model.load_state_dict(checkpoint.part("model"))
@@ -88,13 +85,15 @@ class State:
             states.setdefault(int(number), {})[key] = value
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})
-        self.progress = Progress(**checkpoint.facts["progress"])
-        losses, rank = checkpoint.facts["losses"], self.here.rank
-        if len(losses) == self.here.world:
-            self.progress.loss = losses[rank]
-            _set_random_state(checkpoint.part(f"random.{rank}"), self.here.device)
-        else:  # begun with another number of processes: the loss stays exact, dropout goes on with new numbers
-            self.progress.loss = sum(losses) if self.here.first else 0.0
+        self.progress = RunProgress(**checkpoint.facts["progress"])
+        losses, rank = checkpoint.facts["losses"], self.dist.rank
+        if len(losses) == self.dist.world:
+            self.progress.losses = losses[rank]
+            _set_random_state(checkpoint.part(f"random.{rank}"), self.dist.device)
+        else:  # begun with another number of processes: the loss stays exact, dropout continues with new numbers
+            whole = {name: sum(each[name] for each in losses) for name in losses[0]}
+            # All have the same names: at an epoch's end they are summed over the processes one by one.
+            self.progress.losses = whole if self.dist.is_main else dict.fromkeys(whole, 0.0)
 
     def _weights(self) -> dict[str, Tensor]:
         weights = _named("model", self.model.state_dict())
@@ -108,18 +107,19 @@ class State:
 
 
 def require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run whose recipe, captions, features or vectors have changed since."""
-    run, data = now["recipe"]["run"], now["recipe"]["data"]
-    if before.get("progress", {}).keys() != asdict(Progress()).keys():
+    """Refuse to resume a run whose recipe, captions, features or vectors have changed since."""
+    run, data = now["recipe"]["run"], now["recipe"]["data"]["folder"]
+    if before.get("progress", {}).keys() != asdict(RunProgress()).keys():
         raise UserError(
-            f"the newest checkpoint in {run} is not one to go on from (a copy of another one, or of another version of "
+            f"the newest checkpoint in {run} is not one to resume (a copy of another one, or of another version of "
             f"hoca): delete it, or choose another run="
         )
-    begun = asdict(Recipe()) | before["recipe"]  # a run begun before a key existed did what the key does by default
-    for key, value in now["recipe"].items():
+    # A run begun before a key existed did what the key does by default.
+    begun, wanted = _flat(Recipe().to_json()) | _flat(before["recipe"]), _flat(now["recipe"])
+    for key, value in wanted.items():
         if key not in FREE_ON_RESUME and begun[key] != value:
             raise UserError(
-                f"{run} was begun with {key}={begun[key]}, now it is {value}: go on with the same recipe, or choose "
+                f"{run} was begun with {key}={begun[key]}, now it is {value}: resume with the same recipe, or choose "
                 f"another run="
             )
     if before["vocabulary"] != now["vocabulary"]:
@@ -127,13 +127,28 @@ def require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             f"the checkpoint in {run} has another vocabulary than the captions of {data}, which have changed since: "
             f"put them back, or choose another run="
         )
-    was, becomes = (asdict(Config.from_json(facts["config"])) for facts in (before, now))
+    models = [entry(facts["model"]).model for facts in (before, now)]
+    was, becomes = (
+        asdict(model.Config.from_json(facts["config"])) for model, facts in zip(models, (before, now), strict=True)
+    )
+    # Names of one class whose configurations are the same are the same model.
+    if before["model"] != now["model"] and (models[0] is not models[1] or was != becomes):
+        raise UserError(f"{run} was begun with model={before['model']}, now it is {now['model']}: choose another run=")
     for key in was:
         if was[key] != becomes[key]:
             raise UserError(
-                f"the model in {run} has {key}={was[key]}, the features of {data} or the vectors now ask for "
-                f"{becomes[key]}: put them back, or choose another run="
+                f"the model in {run} has {key}={was[key]}; the recipe, the features of {data} or the vectors now ask "
+                f"for {becomes[key]}: put them back, or choose another run="
             )
+
+
+def _flat(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """`section.key` → value; a model's options are compared in its configuration."""
+    keys = {key: value for key, value in recipe.items() if key not in SECTIONS}
+    inner = {
+        f"{name}.{key}": value for name in SECTIONS if name != "model" for key, value in recipe.get(name, {}).items()
+    }
+    return keys | inner
 
 
 def _named(start: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,63 +8,60 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.data import Batch
 from hoca.devices import capturing
+from hoca.distributed import Distributed, FlatGradients
 from hoca.errors import UserError
-from hoca.training.distributed import FlatGradients, Processes
-from hoca.training.layout import Features, Inputs, Shape, lay_out
-from hoca.training.objective import caption_loss
-from hoca.training.recipe import Recipe
-from hoca.training.reward import RewardObjective
+from hoca.models import Weighted
+from hoca.models.interface import ScoresPlaces
+from hoca.training.fixed_shapes import Features, Inputs, Shape, lay_out
+from hoca.training.objectives import WORDS, Objective, TeacherForcing, reported, summed
+from hoca.training.recipe import TrainSection
 from hoca.training.state import State
+
+Losses = dict[str, Tensor]  # by name, `loss` first, each summed over this process's captions, on the device
 
 
 class Step(Protocol):
-    def __call__(self, batch: Batch, rate: float) -> Tensor:
-        """Learn from a batch; returns its loss, summed over this process's captions, on the device."""
+    def __call__(self, batch: Batch, rate: float) -> Losses:
+        """Learn from a batch; returns its losses."""
 
 
-def choose_step(recipe: Recipe, state: State, pad: int, reward: RewardObjective | None) -> Step:
+def choose_step(settings: TrainSection, state: State, objective: Objective) -> Step:
     """`auto` captures on a GPU, but not where rewards have to be looked up on the host within the step."""
-    gpu = state.here.device.type == "cuda"
-    if recipe.step == "captured" and (not gpu or reward is not None):
-        why = "needs a GPU" if not gpu else "cannot train for reward, which is computed on the host"
-        raise UserError(f"step=captured {why}: use step=auto")
-    if recipe.step == "plain" or not gpu or reward is not None:
-        return PlainStep(recipe, state, pad, reward)
-    return CapturedStep(recipe, state, pad)
+    gpu = state.dist.device.type == "cuda"
+    if settings.cuda_graph == "on" and not (gpu and objective.fixed_shapes):
+        why = f"cannot train for {settings.objective}, which needs the host within a step" if gpu else "needs a GPU"
+        raise UserError(f"cuda_graph=on {why}: use cuda_graph=auto")
+    if settings.cuda_graph == "off" or not gpu or not objective.fixed_shapes:
+        return PlainStep(settings, state, objective)
+    return CapturedStep(settings, state, objective)
 
 
 class PlainStep:
     """Operation by operation, in the batch's own shape; several processes average their gradients through DDP."""
 
-    def __init__(self, recipe: Recipe, state: State, pad: int, reward: RewardObjective | None = None) -> None:
-        self.recipe, self.state, self.pad, self.reward = recipe, state, pad, reward
-        self.wrapped = state.here.wrap(state.model)
+    def __init__(self, settings: TrainSection, state: State, objective: Objective) -> None:
+        self.settings, self.state, self.objective = settings, state, objective
+        self.wrapped = state.dist.wrap(TeacherForcing(state.model, objective))
 
-    def __call__(self, batch: Batch, rate: float) -> Tensor:
-        here = self.state.here
+    def __call__(self, batch: Batch, rate: float) -> Losses:
+        dist = self.state.dist
         set_rate(self.state.optimizer, rate)
-        batch = batch.to(here.device, non_blocking=True)
-        with autocast(self.recipe, here):
-            summed = self._loss(batch)
+        batch = batch.to(dist.device, non_blocking=True)
+        with autocast(self.settings, dist):
+            losses = self.wrapped(self.objective.examples(self.state.model, batch))
+            total = summed(losses)
         self.state.optimizer.zero_grad(set_to_none=True)
         # Gradients are averaged over the processes: times their number, they are those of the global batch.
-        (summed * here.world / batch.global_caption_count).backward()
-        clip(self.recipe, self.state)
+        (total * dist.world / batch.global_caption_count).backward()
+        clip(self.settings, self.state)
         self.state.optimizer.step()
         if self.state.average is not None:
             self.state.average.update_parameters(self.state.model)
-        return summed.detach()
-
-    def _loss(self, batch: Batch) -> Tensor:
-        if self.reward is not None:
-            return self.reward(self.state.model, self.wrapped, batch)
-        logits = self.wrapped(batch.features, batch.lengths, batch.words[:, :, :-1], batch.category)
-        return caption_loss(logits, batch.words, self.pad, self.recipe.label_smoothing)
+        return reported(losses)
 
 
 class StaticStep:
@@ -72,71 +69,81 @@ class StaticStep:
 
     SHAPES = 128  # whose inputs are kept
 
-    def __init__(self, recipe: Recipe, state: State, pad: int) -> None:
-        self.recipe, self.state, self.pad = recipe, state, pad
-        self.videos = -(-recipe.batch // state.here.world)
+    def __init__(self, settings: TrainSection, state: State, objective: Objective) -> None:
+        self.settings, self.state, self.objective = settings, state, objective
+        self.videos = -(-settings.batch_size // state.dist.world)
         self._inputs: OrderedDict[Shape, Inputs] = OrderedDict()
         self._features: WeakValueDictionary[Hashable, Features] = WeakValueDictionary()
         _begin_optimizer(state.optimizer)
-        self._gradients = FlatGradients(list(state.model.parameters())) if state.here.joined else None
+        trained = [p for p in state.model.parameters() if p.requires_grad]
+        self._gradients = FlatGradients(trained) if state.dist.initialized else None
+        self._whole = None if isinstance(state.model, ScoresPlaces) else TeacherForcing(state.model, objective)
 
     @property
     def shapes(self) -> int:
         """In how many shapes batches have come."""
         return len(self._inputs)
 
-    def __call__(self, batch: Batch, rate: float) -> Tensor:
+    def __call__(self, batch: Batch, rate: float) -> Losses:
         config = self.state.model.config
-        shape, numbers = lay_out(batch, videos=self.videos, pad=self.pad, max_steps=config.max_steps)
+        pad = self.state.model.vocabulary.pad
+        shape, numbers = lay_out(batch, videos=self.videos, pad=pad, max_steps=config.max_steps)
         if shape not in self._inputs:
             if len(self._inputs) == self.SHAPES:
                 self._forget(self._inputs.popitem(last=False)[0])
-            self._inputs[shape] = Inputs(shape, config.modalities, self.state.here.device, self._features)
+            self._inputs[shape] = Inputs(shape, config.modalities, self.state.dist.device, self._features)
         self._inputs.move_to_end(shape)
         self._inputs[shape].fill(batch, numbers)
         set_rate(self.state.optimizer, rate)
         average = self.state.average
         first = average is not None and int(average.n_averaged) == 0
-        loss = self._run(self._inputs[shape], first=first)
+        losses = self._run(self._inputs[shape], first=first)
         if average is not None:
             if first:
                 average.update_parameters(self.state.model)
             else:
                 average.n_averaged += 1
-        return loss
+        return losses
 
-    def _run(self, inputs: Inputs, *, first: bool) -> Tensor:
+    def _run(self, inputs: Inputs, *, first: bool) -> Losses:
         """`first`: the running average of the weights has not begun."""
         return self._compute(inputs, averaging=not first)
 
     def _forget(self, shape: Shape) -> None:
         """What was kept for a shape is no longer needed."""
 
-    def _compute(self, inputs: Inputs, *, averaging: bool) -> Tensor:
+    def _losses(self, inputs: Inputs) -> dict[str, Weighted]:
+        """At the places that hold a word, where the model can score those alone; otherwise at all places."""
+        if self._whole is not None:
+            return self._whole(inputs.batch())
+        assert isinstance(self.state.model, ScoresPlaces)
+        logits = self.state.model.forward_at(
+            inputs.features,
+            inputs.lengths,
+            inputs.shape.ragged,
+            inputs.words[:, :, :-1],
+            inputs.places,
+            inputs.category,
+        )
+        return {WORDS: Weighted(1.0, self.objective.loss(logits, inputs.targets, inputs.place_weights()))}
+
+    def _compute(self, inputs: Inputs, *, averaging: bool) -> Losses:
         state, model = self.state, self.state.model
         state.optimizer.zero_grad(set_to_none=True)
-        with autocast(self.recipe, state.here):
-            logits = model.forward_at(
-                inputs.features, inputs.lengths, inputs.shape.ragged, inputs.words, inputs.places, inputs.category
-            )
-            summed = F.cross_entropy(  # eq. 24
-                logits.flatten(0, 1),
-                inputs.targets.flatten(),
-                ignore_index=self.pad,
-                reduction="sum",
-                label_smoothing=self.recipe.label_smoothing,
-            )
-        (summed / inputs.count).backward()
+        with autocast(self.settings, state.dist):
+            losses = self._losses(inputs)
+            total = summed(losses)
+        (total / inputs.count).backward()
         if self._gradients is not None:
             self._gradients.reduce()
-        clip(self.recipe, state)
+        clip(self.settings, state)
         state.optimizer.step()
         if averaging and state.average is not None:
             with torch.no_grad():
                 averaged: list[Tensor] = list(state.average.module.parameters())
                 weights: list[Tensor] = list(model.parameters())
-                torch._foreach_lerp_(averaged, weights, 1 - self.recipe.average)
-        return summed.detach()
+                torch._foreach_lerp_(averaged, weights, 1 - self.settings.ema_decay)
+        return reported(losses)
 
 
 class CapturedStep(StaticStep):
@@ -147,13 +154,13 @@ class CapturedStep(StaticStep):
 
     GRAPHS = 96  # that are kept; they share one pool of memory, since no two run at once
 
-    def __init__(self, recipe: Recipe, state: State, pad: int) -> None:
-        super().__init__(recipe, state, pad)
+    def __init__(self, settings: TrainSection, state: State, objective: Objective) -> None:
+        super().__init__(settings, state, objective)
         self._pool = torch.cuda.graph_pool_handle()
-        self._graphs: OrderedDict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = OrderedDict()
+        self._graphs: OrderedDict[Shape, tuple[torch.cuda.CUDAGraph, Losses]] = OrderedDict()
         self._seen: set[Shape] = set()
 
-    def _run(self, inputs: Inputs, *, first: bool) -> Tensor:
+    def _run(self, inputs: Inputs, *, first: bool) -> Losses:
         shape = inputs.shape
         if first or shape not in self._seen:
             self._seen.add(shape)
@@ -163,30 +170,30 @@ class CapturedStep(StaticStep):
                 self._graphs.popitem(last=False)
             self._graphs[shape] = self._capture(inputs)
         self._graphs.move_to_end(shape)
-        graph, loss = self._graphs[shape]
+        graph, losses = self._graphs[shape]
         graph.replay()
-        return loss
+        return losses
 
-    def _capture(self, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    def _capture(self, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Losses]:
         self.state.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         with capturing(graph, pool=self._pool):
-            loss = self._compute(inputs, averaging=True)
+            losses = self._compute(inputs, averaging=True)
         self.state.optimizer.zero_grad(set_to_none=True)  # their memory is the next graph's too
-        return graph, loss
+        return graph, losses
 
     def _forget(self, shape: Shape) -> None:
         self._graphs.pop(shape, None)
         self._seen.discard(shape)
 
 
-def autocast(recipe: Recipe, here: Processes) -> torch.autocast:
-    return torch.autocast(here.device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
+def autocast(settings: TrainSection, dist: Distributed) -> torch.autocast:
+    return torch.autocast(dist.device.type, torch.bfloat16, enabled=settings.precision == "bf16")
 
 
-def clip(recipe: Recipe, state: State) -> None:
-    if recipe.gradient_clip:
-        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.gradient_clip)
+def clip(settings: TrainSection, state: State) -> None:
+    if settings.gradient_clip:
+        nn.utils.clip_grad_norm_(state.model.parameters(), settings.gradient_clip)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -15,7 +15,7 @@ from gradio.exceptions import InvalidPathError
 
 from hoca import media
 from hoca.errors import UserError
-from hoca.explain import Explanation, report
+from hoca.explain import ExplainedVideo, report
 from hoca.web.service import WIDEST, Service
 from hoca.web.uploads import Uploads
 
@@ -26,7 +26,7 @@ NO_UPLOAD = "this is no upload, or it is gone by now: upload the video again"
 
 def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Blocks:
     names = list(service.paths)
-    width = min(service.model(names[0])[0].search.beam, WIDEST)
+    width = min(service.model(names[0]).search.beam, WIDEST)
 
     def explain(video: Path, model: str, beam: float, progress: gr.Progress) -> str:
         try:
@@ -138,10 +138,10 @@ def _told(progress: gr.Progress) -> Callable[[str], None]:
     return lambda stage: progress(STAGES[stage], desc=stage)
 
 
-def _framed(explanation: Explanation) -> str:
+def _framed(explanation: ExplainedVideo) -> str:
     """The report in a frame of its own, which may run its script and nothing else."""
     page = html.escape(report(explanation), quote=True)
-    title = html.escape(explanation.readings[0].text, quote=True)
+    title = html.escape(explanation.captions[0].text, quote=True)
     return f'<iframe class="report" title="{title}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
 
 

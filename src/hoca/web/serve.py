@@ -23,7 +23,7 @@ UPLOADS = "uploads"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServeSettings:
     models: tuple[Path | str, ...] = ("default",)  # the first one is chosen at the start
     host: str = "127.0.0.1"  # this machine alone
     port: int = 7860  # 0: any that is free
@@ -32,8 +32,8 @@ class Settings:
     waiting: int = 64  # requests that wait in line; more are told to come back
     keep: float = 600  # seconds that an upload stays for the page that shows it
 
-    def limits(self) -> media.Limits:
-        return media.Limits(
+    def limits(self) -> media.DecodeLimits:
+        return media.DecodeLimits(
             bytes=self.megabytes * MEGABYTE,
             seconds=self.seconds,
             decode_seconds=60,
@@ -43,7 +43,7 @@ class Settings:
         )
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: ServeSettings) -> None:
     """Show the page until Ctrl-C or a signal to end."""
     with running(settings) as address:
         say(f"hoca is at {address}; Ctrl-C ends it")
@@ -59,7 +59,7 @@ def serve(settings: Settings) -> None:
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[str]:
+def running(settings: ServeSettings) -> Iterator[str]:
     """The page, running in threads of this process; yields its address.
 
     It works in a temporary folder, which is the working directory meanwhile: so the names that Gradio gives to uploads

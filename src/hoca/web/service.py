@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -14,10 +13,9 @@ from typing import Any, TypeVar
 from hoca import media
 from hoca.captioning import Caption, VideoCaptioner, load
 from hoca.errors import UserError, nearest
-from hoca.explain import Explanation, collect, model_name
-from hoca.features import Extractor
+from hoca.explain import ExplainedVideo, collect, model_name
 
-Stage = Callable[[str], None]
+OnStage = Callable[[str], None]
 T = TypeVar("T")
 WIDEST = 10  # beam
 
@@ -29,13 +27,12 @@ class Service:
     many.
     """
 
-    def __init__(self, models: Sequence[Path | str], limits: media.Limits, workers: int = 2) -> None:
+    def __init__(self, models: Sequence[Path | str], limits: media.DecodeLimits, workers: int = 2) -> None:
         self.paths = {model_name(model): model for model in models}
         if len(self.paths) < len(models):
             raise UserError(f"two of the models are called alike ({', '.join(self.paths)}): rename one of the folders")
         self.decoders = media.Decoders(workers, limits)
-        self._loaded: dict[str, tuple[VideoCaptioner, Extractor]] = {}
-        self._extractors: dict[str, Extractor] = {}
+        self._loaded: dict[str, VideoCaptioner] = {}
         self._thread = ThreadPoolExecutor(1, "caption")
         self.model(next(iter(self.paths)))
 
@@ -47,8 +44,8 @@ class Service:
         self.decoders.__exit__(*error)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def model(self, name: str) -> tuple[VideoCaptioner, Extractor]:
-        """A model and what makes its features, loaded when first asked for; models alike in features share those."""
+    def model(self, name: str) -> VideoCaptioner:
+        """A model with what makes its features, loaded when first asked for; models alike in features share those."""
         if name not in self.paths:
             raise UserError(f"there is no model {name!r} here: {nearest(name, self.paths)}")
         if name not in self._loaded:
@@ -58,48 +55,37 @@ class Service:
     def _load(self, name: str) -> None:
         captioner = load(self.paths[name])
         kind = json.dumps(captioner.specification, sort_keys=True)
-        if kind not in self._extractors:
-            device = next(captioner.parameters()).device.type
-            self._extractors[kind] = Extractor(captioner.specification, device=device)
-        self._loaded[name] = captioner, self._extractors[kind]
+        for other in self._loaded.values():
+            if json.dumps(other.specification, sort_keys=True) == kind:
+                captioner.extractor = other.extractor
+        captioner.extractor  # noqa: B018  loads the networks
+        self._loaded[name] = captioner
 
     def caption(
-        self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None, *, pictures: int = 0
+        self, video: Path, model: str, beam: int, stage: OnStage = lambda stage: None, *, pictures: int = 0
     ) -> Caption:
         """Caption a file; `stage` is told what is being done. A message to the user names no folder of this machine."""
         if not 1 <= beam <= WIDEST:
             raise UserError(f"beam={beam}: choose 1 to {WIDEST}")
+        captioner = self.model(model)
         try:
-            return self._caption(video, model, beam, stage, pictures)
+            return captioner.caption(
+                video,
+                replace(captioner.search, beam=beam),
+                pictures=pictures,
+                decoders=self.decoders,
+                on_stage=stage,
+                computing=self._alone,
+            )
         except UserError as error:
             raise UserError(str(error).replace(str(video), video.name).replace(str(video.parent), "…")) from None
 
-    def explain(self, video: Path, model: str, beam: int, stage: Stage = lambda stage: None) -> Explanation:
+    def explain(self, video: Path, model: str, beam: int, stage: OnStage = lambda stage: None) -> ExplainedVideo:
         """Caption a file and say why."""
-        captioner = self.model(model)[0]
+        captioner = self.model(model)
         caption = self.caption(video, model, beam, stage, pictures=captioner.pictures)
         stage("report")
         return collect(video, [(model, captioner, caption)])
-
-    def _caption(self, video: Path, model: str, beam: int, stage: Stage, pictures: int) -> Caption:
-        stage("decoding")
-        captioner, extractor = self.model(model)
-        begun = time.perf_counter()
-        decoded, shown = extractor.decode(video, pictures=pictures, decoders=self.decoders)
-        seen = time.perf_counter() - begun
-
-        def describe() -> Caption:
-            stage("features")
-            begun = time.perf_counter()
-            extracted = replace(extractor.features([decoded])[0], preview=shown)
-            if not extracted.features:
-                raise UserError(f"{video.name}: nothing to caption ({'; '.join(extracted.absent.values())})")
-            made = time.perf_counter()
-            stage("words")
-            caption = captioner.describe(extracted, replace(captioner.search, beam=beam))
-            return replace(caption, seconds={"decoding": seen, "features": made - begun, **caption.seconds})
-
-        return self._alone(describe)
 
     def _alone(self, work: Callable[[], T]) -> T:
         """Run this in the thread of torch, after what others have asked for."""

@@ -1,4 +1,4 @@
-"""Models of transformers that a user brings."""
+"""Models of transformers that a user provides."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from hoca import features
 from hoca.errors import UserError
 from hoca.features.backbones.hugging_face import from_folder
 from hoca.features.network import Network
-from hoca.media import Decoded
+from hoca.media import DecodedVideo
 
 from .tiny_transformers import LOOK, PICTURE, SMALL, image, save, spectrogram, transformers, video, waveform
 
 
-def clip(side: int = 32, frames: int = 40, pictures: int = 20) -> Decoded:
+def clip(side: int = 32, frames: int = 40, pictures: int = 20) -> DecodedVideo:
     rng = np.random.default_rng(0)
     shown = rng.integers(0, 256, (pictures, side, side, 3), dtype=np.uint8)
     sound = rng.standard_normal(40_000).astype(np.float32) * 0.1
-    return Decoded({"image": shown, "motion": shown}, {}, frames, 2.5, sound, 16000)
+    return DecodedVideo({"image": shown, "motion": shown}, {}, frames, 2.5, sound, 16000)
 
 
-def made(name: str, modality: str, decoded: Decoded) -> np.ndarray:
+def made(name: str, modality: str, decoded: DecodedVideo) -> np.ndarray:
     specification = {
         modality: features.specify(**{"image": None, "motion": None, "audio": None, modality: name})[modality]
     }

@@ -11,16 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from hoca.features.backbones import BACKBONES, Backbone, soundnet, vggish
+from hoca.features.backbones import BACKBONES, Backbone
 from hoca.features.backbones.hugging_face import from_folder
-from hoca.features.backbones.kinds import Sound
+from hoca.features.backbones.kinds import SoundBackbone
 from hoca.features.network import Network
 from hoca.features.stretches import CONTEXT
-from hoca.media import Decoded
+from hoca.media import DecodedVideo
 from hoca.media.clock import Clock
+from hoca.networks import dinov2, soundnet, vggish
 
-BROUGHT = ("image", "video", "spectrogram", "waveform")  # models of transformers
-NAMES = [*BACKBONES, *(f"hf:{kind}" for kind in BROUGHT)]
+PROVIDED = ("image", "video", "spectrogram", "waveform")  # models of transformers
+NAMES = [*BACKBONES, *(f"hf:{kind}" for kind in PROVIDED)]
 
 
 @pytest.fixture(scope="module")
@@ -29,20 +30,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @lru_cache
-def brought(kind: str, folder: Path) -> Backbone:
+def from_transformers(kind: str, folder: Path) -> Backbone:
     from . import tiny_transformers  # here, so that without transformers the others are tested
 
     return from_folder(getattr(tiny_transformers, kind)(folder / kind))
 
 
 def named(name: str, folder: Path) -> Backbone:
-    if name == "vggish":  # as it is, but for its width it would take seconds
-        return replace(BACKBONES[name], build=narrow_vggish)
-    return BACKBONES[name] if name in BACKBONES else brought(name.removeprefix("hf:"), folder)
+    if name in NARROW:
+        return replace(BACKBONES[name], build=NARROW[name])
+    return BACKBONES[name] if name in BACKBONES else from_transformers(name.removeprefix("hf:"), folder)
 
 
 def narrow_vggish() -> nn.Module:
     return vggish.VGGish(channels=(4, 4, 6, 6, 8, 8), hidden=16)
+
+
+def narrow_dinov2() -> nn.Module:
+    return dinov2.DINOv2(width=24, depth=2, heads=3)
+
+
+NARROW = {"vggish": narrow_vggish, "dinov2-small": narrow_dinov2}  # as they are, but for their width: quicker
 
 
 def sampled(found: Backbone, sampling: str, steps: int | None = None) -> dict:
@@ -56,6 +64,7 @@ LOG_MEL = [(16, (0, 0.96), (14.4, 15.36)), (62, (0, 0.96), (58.56, 59.52))]
 SECONDS = [(16, (0, 1), (15, 16)), (60, (0, 1), (59, 60))]
 MINUTE = {
     **{f"efficientnet-lite{size}": PICTURES for size in (0, 1, 2)},
+    "dinov2-small": PICTURES,
     **{"inception-resnet-v2": PICTURES, "light-image": PICTURES, "light-motion": PICTURES, "hf:image": PICTURES},
     **{"i3d-kinetics-400": I3D, "i3d-imagenet": I3D},
     "hf:video": [(20, (0.2, 2.76), (57.2, 59.76)), I3D[1]],
@@ -89,7 +98,7 @@ class Clip:
     def clock(self) -> Clock:
         return Clock(round(self.seconds * self.fps), self.seconds, self.heard)
 
-    def decoded(self, found: Backbone, how: dict, *, changed: bool) -> Decoded:
+    def decoded(self, found: Backbone, how: dict, *, changed: bool) -> DecodedVideo:
         rng = np.random.default_rng(0)
         wanted = found.pictures(how)
         if wanted is None:
@@ -99,13 +108,13 @@ class Clip:
             if changed:
                 inside = within(np.arange(len(sound)), found.rate, self.tone)
                 sound[inside] = np.sin(np.arange(inside.sum()) / 3) * 0.4
-            return Decoded({}, {}, 0, self.seconds, sound, found.rate)
+            return DecodedVideo({}, {}, 0, self.seconds, sound, found.rate)
         numbers = np.array(wanted.pick(self.clock.frames))  # type: ignore[operator]
         side = SIDES.get(found.name, min(found.side, 64))
         pictures = rng.integers(0, 100, (1, side, side, 3), np.uint8).repeat(len(numbers), 0)
         if changed:
             pictures[within(numbers, self.fps, self.picture)] += 150
-        return Decoded({found.kind: pictures}, {}, self.clock.frames, self.seconds, None, 0)
+        return DecodedVideo({found.kind: pictures}, {}, self.clock.frames, self.seconds, None, 0)
 
 
 def within(numbers: np.ndarray, rate: int, stretch: tuple[float, float]) -> np.ndarray:
@@ -134,10 +143,10 @@ def network(found: Backbone) -> Network | None:
     if found.build is None:
         return None
     made = Network.load(found, None, torch.device("cpu"), "float32")
-    for values in made.module.parameters() if found.name in BACKBONES else ():
+    for name, values in made.module.named_parameters() if found.name in BACKBONES else ():
         if values.ndim > 1:
             nn.init.normal_(values, std=(2 / values[0].numel()) ** 0.5)
-        else:
+        elif name.endswith("bias"):
             nn.init.zeros_(values)
     return made
 
@@ -162,9 +171,9 @@ def test_what_is_changed_in_a_stretch_changes_the_steps_of_that_stretch(name: st
 
 
 @pytest.mark.parametrize(
-    "found", [b for b in BACKBONES.values() if isinstance(b, Sound) and b.build], ids=lambda found: found.name
+    "found", [b for b in BACKBONES.values() if isinstance(b, SoundBackbone) and b.build], ids=lambda found: found.name
 )
-def test_a_network_gives_as_many_steps_as_its_backbone_expects(found: Sound) -> None:
+def test_a_network_gives_as_many_steps_as_its_backbone_expects(found: SoundBackbone) -> None:
     assert found.build is not None
     with torch.device("meta"):  # shapes alone
         module = found.build()
@@ -180,7 +189,7 @@ def test_a_step_of_soundnet_is_centred_on_what_its_layers_see() -> None:
         centre += stride * (pool - 1) / 2
         stride *= pool
     found = BACKBONES["soundnet-8"]
-    assert isinstance(found, Sound)
+    assert isinstance(found, SoundBackbone)
     assert found.step_seconds == pytest.approx(stride / soundnet.RATE)
     assert found.begins + found.step_seconds / 2 == pytest.approx(centre / soundnet.RATE)
 
@@ -191,7 +200,7 @@ def test_a_sound_that_ends_before_the_pictures_has_its_steps_before_that(name: s
     if found.kind != "audio":
         return
     how = sampled(found, "paper")
-    steps = found.outputs(7.3) if type(found) is Sound else how["steps"]
+    steps = found.outputs(7.3) if type(found) is SoundBackbone else how["steps"]
     spans = found.spans(how, steps, Clock(1500, 60.0, 7.3))
     assert all(start < end <= 7.3 for start, end in spans)
     assert spans[-1][1] > 6

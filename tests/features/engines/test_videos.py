@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from hoca.errors import UserError
 from hoca.features.engines.summary import Outcome, Summary
-from hoca.features.engines.videos import Video, find, readable
+from hoca.features.engines.videos import VideoFile, find
 
 from .clips import broken_links
 
@@ -74,14 +73,9 @@ def test_a_folder_without_videos_is_named(tmp_path: Path) -> None:
         find([tmp_path])
 
 
-def test_names_are_printed_in_one_line_whatever_they_hold(tmp_path: Path) -> None:
-    name = os.fsdecode(b"caf\xe9\nline\t\xc3\xa9.mp4")
-    assert readable(name) == r"caf\udce9\nline\té.mp4"
-
-
 def test_the_summary_counts_and_explains(tmp_path: Path) -> None:
-    def video(id: str) -> Video:
-        return Video(id, Path(f"{id}.mp4"))
+    def video(id: str) -> VideoFile:
+        return VideoFile(id, Path(f"{id}.mp4"))
 
     silent = {"audio": "no sound"}
     summary = Summary(

@@ -127,11 +127,14 @@ function lane(parent, label, draw, spans, options = "") {
   return draw(track, spans);
 }
 
-function words(reading, show) {
+// Whether the model says how much a modality counts for each word.
+const weighed = (modality) => modality.share.length > 0;
+
+function words(said, show) {
   const sentence = make("h1", { class: "sentence" });
-  const buttons = reading.words.map((word, number) => {
+  const buttons = said.words.map((word, number) => {
     const mix = make("span", { class: "mix", "aria-hidden": "true" });
-    reading.modalities.forEach((modality, m) => {
+    said.modalities.filter(weighed).forEach((modality, m) => {
       const part = make("i", { class: `m${m % 5}` });
       part.style.flexGrow = modality.share[number];
       mix.append(part);
@@ -150,10 +153,10 @@ function words(reading, show) {
   return [sentence, buttons];
 }
 
-function shares(reading) {
+function shares(said) {
   const title = make("em");
   const box = make("div", { class: "shares" }, make("h2", {}, "What counted for ", title));
-  const rows = reading.modalities.map((modality, m) => {
+  const rows = said.modalities.filter(weighed).map((modality, m) => {
     const bar = make("i");
     const value = make("span", { class: "value" });
     box.append(make("span", { class: `name m${m % 5}` }, modality.name), make("div", { class: `bar m${m % 5}` }, bar), value);
@@ -163,14 +166,14 @@ function shares(reading) {
     };
   });
   const show = (number) => {
-    title.textContent = reading.words[number];
+    title.textContent = said.words[number];
     rows.forEach((row) => row(number));
   };
   return [box, show];
 }
 
-function orderSwitch(reading, number, choose) {
-  const orders = [...new Set(reading.modalities.flatMap((m) => m.groups.map((g) => g.members.length)))].sort();
+function orderSwitch(said, number, choose) {
+  const orders = [...new Set(said.modalities.flatMap((m) => m.groups.map((g) => g.members.length)))].sort();
   const box = make("fieldset", { class: "orders" }, make("legend", {}, "attention"));
   for (const order of [0, ...orders]) {
     const name = order === 0 ? "merged" : ORDERS[order] || `order ${order}`;
@@ -183,17 +186,17 @@ function orderSwitch(reading, number, choose) {
 }
 
 // The lanes of all modalities; `look` is told what the pictures are given, for the word and the order that are shown.
-function timeline(reading, box, look) {
+function timeline(said, box, look) {
   let order = 0;
   let current = 0;
   let drawn = [];
-  const image = reading.modalities.findIndex((modality) => modality.name === "image");
+  const image = said.modalities.findIndex((modality) => modality.name === "image");
 
   function draw() {
     box.replaceChildren();
     drawn = [];
     if (image < 0 && data.thumbnails.length) lane(box, make("div"), filmLane, data.thumbnails.map(({ time }) => [time, time]))(data.thumbnails.map(() => 1));
-    reading.modalities.forEach((modality, m) => {
+    said.modalities.forEach((modality, m) => {
       const groups = modality.groups.filter((group) => group.members.length === order);
       const rows = order === 0 ? modality.weights : groups.length ? mean(groups.map((group) => group.weights)) : null;
       const range = make("span", { class: "range" });
@@ -219,7 +222,7 @@ function timeline(reading, box, look) {
         drawn.push((number) => lit(group.weights[number]));
       }
     });
-    for (const [name, why] of Object.entries(reading.absent)) {
+    for (const [name, why] of Object.entries(said.absent)) {
       box.append(make("div", { class: "lane" }, make("span", { class: "name" }, name), make("div", { class: "missing" }, why)));
     }
     const ticks = [0, 1, 2, 3, 4].map((quarter) => make("span", {}, seconds((quarter * data.duration) / 4)));
@@ -239,10 +242,10 @@ function timeline(reading, box, look) {
   return [show, choose];
 }
 
-function alternatives(reading) {
+function alternatives(said) {
   const list = make("ol");
-  const best = Math.exp(reading.logprob);
-  for (const [text, logprob] of [[reading.text, reading.logprob], ...reading.alternatives]) {
+  const best = Math.exp(said.logprob);
+  for (const [text, logprob] of [[said.text, said.logprob], ...said.alternatives]) {
     const bar = make("i");
     bar.style.width = width(Math.min(1, Math.exp(logprob) / best));
     const value = make("span", { class: "value" }, probability(logprob));
@@ -251,12 +254,12 @@ function alternatives(reading) {
   return make("div", { class: "beam" }, make("h2", {}, "Sentences that it weighed, with their probabilities"), list);
 }
 
-function firstWord(reading) {
-  const lengths = reading.words.map((word) => word.length);
+function firstWord(said) {
+  const lengths = said.words.map((word) => word.length);
   return lengths.indexOf(Math.max(...lengths));
 }
 
-function readingCard(reading, place) {
+function captionCard(said, place) {
   const picture = make("img", { alt: "" });
   if (data.thumbnails.length) picture.src = data.thumbnails[0].source;
   picture.style.setProperty("--ratio", data.ratio);
@@ -268,38 +271,39 @@ function readingCard(reading, place) {
     picture.alt = caption.textContent = `The frame that it looked at most, at ${seconds(seen.time)}`;
   };
   const lanes = make("div", { class: "timeline" });
-  const [shareBox, showShares] = shares(reading);
-  const [showLanes, chooseOrder] = timeline(reading, lanes, look);
+  const [shareBox, showShares] = shares(said);
+  const [showLanes, chooseOrder] = timeline(said, lanes, look);
   const show = (number) => {
     buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === number));
     showShares(number);
     showLanes(number);
-    spoken.textContent = describe(reading, number);
+    spoken.textContent = describe(said, number);
   };
-  const [sentence, buttons] = words(reading, show);
-  const section = make("section", { class: "reading", "aria-label": `What ${reading.model} said` });
+  const [sentence, buttons] = words(said, show);
+  const section = make("section", { class: "caption", "aria-label": `What ${said.model} said` });
   section.append(
-    make("p", { class: "model" }, make("strong", {}, reading.model), ` · ${reading.kind} · p = ${probability(reading.logprob)}`),
+    make("p", { class: "model" }, make("strong", {}, said.model), ` · ${said.kind} · p = ${probability(said.logprob)}`),
     sentence,
-    make("div", { class: "now" }, make("figure", {}, picture, caption), shareBox),
-    orderSwitch(reading, place, chooseOrder),
+    make("div", { class: "now" }, make("figure", {}, picture, caption), ...(said.modalities.some(weighed) ? [shareBox] : [])),
+    ...(said.modalities.some((modality) => modality.groups.length) ? [orderSwitch(said, place, chooseOrder)] : []),
     lanes,
-    alternatives(reading),
+    alternatives(said),
   );
-  if (reading.words.length) show(firstWord(reading));
+  if (said.words.length) show(firstWord(said));
   return section;
 }
 
-function describe(reading, number) {
-  const parts = reading.modalities.map((modality) => {
+function describe(said, number) {
+  const parts = said.modalities.map((modality) => {
     const [start, end] = modality.spans[largest(modality.weights[number])];
-    return `${modality.name} ${percent(modality.share[number])}, most at ${seconds(start)} to ${seconds(end)}`;
+    const share = weighed(modality) ? ` ${percent(modality.share[number])}` : "";
+    return `${modality.name}${share}, most at ${seconds(start)} to ${seconds(end)}`;
   });
-  return `${reading.words[number]}: ${parts.join("; ")}`;
+  return [said.words[number], parts.join("; ")].filter(Boolean).join(": ");
 }
 
-document.body.classList.toggle("pair", data.readings.length > 1);
-document.getElementById("readings").replaceChildren(...data.readings.map(readingCard));
+document.body.classList.toggle("pair", data.captions.length > 1);
+document.getElementById("captions").replaceChildren(...data.captions.map(captionCard));
 spoken.textContent = "";
 document.getElementById("theme").addEventListener("click", () => {
   const dark = getComputedStyle(document.documentElement).getPropertyValue("color-scheme").trim() === "dark"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hoca.assets.registry import sha256_of
 from hoca.errors import UserError
-from hoca.features.backbones.kinds import Backbone, Images, Kind, Settings, Sound
+from hoca.features.backbones.kinds import Backbone, FeatureSettings, ImageBackbone, Kind, SoundBackbone
 from hoca.features.resize import Bicubic
 from hoca.features.sampling import CHUNK, Chunks
+from hoca.files import sha256_of
 from hoca.media.clock import Clock, Spans
-from hoca.media.request import Decoded, Pictures
+from hoca.media.request import DecodedVideo, Pictures, Spread
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,7 +40,7 @@ class Snippets:
     frames: int
 
     def __call__(self, n: int) -> Sequence[int]:
-        inside = [(2 * i + 1) * CHUNK // (2 * self.frames) for i in range(self.frames)]
+        inside = Spread(self.frames)(CHUNK)
         return [min(start + each, n - 1) for start in Chunks(self.steps).starts(n) for each in inside]
 
 
@@ -52,16 +52,18 @@ class Videos(Backbone):
     kind: ClassVar[Kind] = "motion"
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
-    def pictures(self, how: Settings) -> Pictures | None:
+    def pictures(self, how: FeatureSettings) -> Pictures | None:
         return Pictures(Snippets(how["steps"], self.frames), filter="common", transform=Bicubic(self.side))
 
-    def lacking(self, clip: Decoded) -> str | None:
+    def lacking(self, clip: DecodedVideo) -> str | None:
         return clip.absent.get("picture")
 
-    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+    def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return Chunks(steps).spans(clock)
 
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         assert network is not None
         made = []
         for clip in clips:
@@ -73,7 +75,7 @@ class Videos(Backbone):
 def from_folder(name: str) -> Backbone:
     """The backbone `hf:FOLDER`, of the kind that its configuration tells."""
     folder = Path(name.removeprefix("hf:"))
-    config = _read(folder / "config.json", f"{name}: bring a folder with a model of transformers")
+    config = _read(folder / "config.json", f"{name}: provide a folder with a model of transformers")
     preparation = _read(folder / "preprocessor_config.json", f"{name}: save the model's processor beside it")
     _refuse_code(folder)
     _refuse_pickles(folder, config)
@@ -83,12 +85,12 @@ def from_folder(name: str) -> Backbone:
     if "sampling_rate" in preparation:
         rate = int(preparation["sampling_rate"])
         build = _builder("Hearing", folder, preparation)
-        return Sound(**facts, rate=rate, build=build, step_seconds=1.0, needs=0.5)
+        return SoundBackbone(**facts, rate=rate, build=build, step_seconds=1.0, needs=0.5)
     side = part.get("image_size", 224)
     facts |= {"side": side[0] if isinstance(side, list) else side, "build": _builder("Seeing", folder, preparation)}
     if kind in VIDEO_MODELS:
         return Videos(**facts, frames=part.get("num_frames", 16))
-    return Images(**facts)
+    return ImageBackbone(**facts)
 
 
 def _builder(network: str, folder: Path, preparation: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from hoca.errors import UserError
 from hoca.features import sampling
 from hoca.features.resize import Bicubic
 from hoca.media.clock import Clock, Spans
-from hoca.media.request import Decoded, First, Pictures, Spread
+from hoca.media.request import DecodedVideo, First, Pictures, Spread
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hoca.features.network import Network
 
 Kind = Literal["image", "motion", "audio"]
-Settings = Mapping[str, Any]  # one modality of a specification
+FeatureSettings = Mapping[str, Any]  # one modality of a specification
 FIRST = First(800, least=16)  # the frames that a motion network sees at once
 
 
@@ -38,32 +38,35 @@ class Backbone(ABC):
     version: int = 1  # raised when the same file gives other features than before
     side: int = 224  # of the pictures it sees
     rate: int | None = None  # samples per second of the sound it hears
-    bfloat16: bool = False  # whether `auto` takes it: EfficientNet's features would move by up to 0.02 in cosine
+    # Whether `auto` takes it: cosines with float32 are 0.9995 and above for DINOv2, down to 0.98 for EfficientNet.
+    bfloat16: bool = False
 
     kind: ClassVar[Kind]
     steps: ClassVar[dict[str, int]]  # sampling → the most steps it gives
 
     @abstractmethod
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         """Features [T, width] of each clip, none of which is lacking."""
 
     @abstractmethod
-    def lacking(self, clip: Decoded) -> str | None:
+    def lacking(self, clip: DecodedVideo) -> str | None:
         """Why the clip has no such features; None if it has."""
 
     @abstractmethod
-    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+    def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         """The seconds of a clip that each step of its features, [steps, width], was made of."""
 
-    def pictures(self, how: Settings) -> Pictures | None:
+    def pictures(self, how: FeatureSettings) -> Pictures | None:
         """The frames to decode; None: it takes sound."""
         return None
 
-    def seconds(self, how: Settings) -> float | None:
+    def seconds(self, how: FeatureSettings) -> float | None:
         """How much of the sound to decode; None: all."""
         return None
 
-    def check(self, how: Settings, modality: str) -> None:
+    def check(self, how: FeatureSettings, modality: str) -> None:
         """Refuse settings that it cannot follow."""
         if how.get("sampling") not in self.steps:
             raise UserError(
@@ -82,22 +85,24 @@ class Backbone(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Images(Backbone):
+class ImageBackbone(Backbone):
     """A network that sees single pictures of side × side."""
 
     kind: ClassVar[Kind] = "image"
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
-    def pictures(self, how: Settings) -> Pictures | None:
+    def pictures(self, how: FeatureSettings) -> Pictures | None:
         return Pictures(Spread(how["steps"]), filter="common", transform=Bicubic(self.side))
 
-    def lacking(self, clip: Decoded) -> str | None:
+    def lacking(self, clip: DecodedVideo) -> str | None:
         return clip.absent.get("picture")
 
-    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+    def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return clock.parts(steps)
 
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         assert network is not None
         frames = [clip.pictures[modality] for clip in clips]
         values = network.batched(np.concatenate(frames))  # [all frames, width]
@@ -105,20 +110,20 @@ class Images(Backbone):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Motion(Backbone):
+class MotionBackbone(Backbone):
     """A network that sees a stretch of frames and gives one vector for every eight of them."""
 
     kind: ClassVar[Kind] = "motion"
     steps: ClassVar[dict[str, int]] = {"default": 20, "paper": 80}
 
-    def pictures(self, how: Settings) -> Pictures | None:
+    def pictures(self, how: FeatureSettings) -> Pictures | None:
         pick = FIRST if how["sampling"] == "default" else sampling.Chunks(how["steps"])
         return Pictures(pick, (self.side, self.side), "area")
 
-    def lacking(self, clip: Decoded) -> str | None:
+    def lacking(self, clip: DecodedVideo) -> str | None:
         return clip.absent.get("picture")
 
-    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+    def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         if how["sampling"] != "default":
             return sampling.Chunks(steps).spans(clock)
         numbers = FIRST(clock.frames)
@@ -129,19 +134,21 @@ class Motion(Backbone):
         )
         return tuple((clock.at(some[0]), clock.at(some[-1] + 1)) for some in frames)
 
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         from hoca.features import stretches
 
         assert network is not None
         frames = [clip.pictures[modality] for clip in clips]
         if how["sampling"] == "default":
-            return [sampling.averaged(values, how["steps"]) for values in network.alike(frames)]
+            return [sampling.averaged(values, how["steps"]) for values in network.batched_by_shape(frames)]
         chunks = sampling.Chunks(how["steps"])
         return [stretches.pooled(network, f, chunks, clip.frames) for f, clip in zip(frames, clips, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sound(Backbone):
+class SoundBackbone(Backbone):
     """A network that hears the waveform."""
 
     shortest: int = 1  # samples; with fewer it is absent
@@ -151,11 +158,11 @@ class Sound(Backbone):
     kind: ClassVar[Kind] = "audio"
     steps: ClassVar[dict[str, int]] = {"default": 16, "paper": 80}
 
-    def seconds(self, how: Settings) -> float | None:
+    def seconds(self, how: FeatureSettings) -> float | None:
         # The first steps see no further than a few steps past their end.
         return (how["steps"] + 8) * self.step_seconds if how["sampling"] == "default" else None
 
-    def lacking(self, clip: Decoded) -> str | None:
+    def lacking(self, clip: DecodedVideo) -> str | None:
         if clip.waveform is None:
             return clip.absent.get("sound", "no sound")
         if len(clip.waveform) < self.shortest:
@@ -166,7 +173,7 @@ class Sound(Backbone):
         """How many steps the network gives for so much sound."""
         return max(1, 1 + math.floor((seconds - self.begins - self.needs) / self.step_seconds))
 
-    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+    def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         outputs = steps
         if how["sampling"] != "default" and steps == how["steps"]:
             outputs = max(self.outputs(clock.heard), steps)
@@ -176,9 +183,11 @@ class Sound(Backbone):
             for first, last in sampling.windows(outputs, steps)
         )
 
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         assert network is not None
-        made = network.alike([clip.waveform for clip in clips if clip.waveform is not None])
+        made = network.batched_by_shape([clip.waveform for clip in clips if clip.waveform is not None])
         if how["sampling"] == "default":
             return [values[: how["steps"]] for values in made]
         return [sampling.shortened(values, how["steps"]) for values in made]

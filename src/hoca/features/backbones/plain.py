@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hoca.features import light
-from hoca.features.backbones.kinds import Backbone, Images, Kind, Settings, Sound
+from hoca.features.backbones.kinds import Backbone, FeatureSettings, ImageBackbone, Kind, SoundBackbone
 from hoca.features.picture import shrink
 from hoca.media.clock import Clock, Spans, equal_parts
-from hoca.media.request import Decoded, Pictures, Spread
+from hoca.media.request import DecodedVideo, Pictures, Spread
 
 if TYPE_CHECKING:
     from hoca.features.network import Network
@@ -21,13 +21,15 @@ EVEN = {"even": 20, "default": 20, "paper": 80}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LightImage(Images):
+class LightImage(ImageBackbone):
     steps: ClassVar[dict[str, int]] = EVEN
 
-    def pictures(self, how: Settings) -> Pictures | None:
+    def pictures(self, how: FeatureSettings) -> Pictures | None:
         return Pictures(Spread(how["steps"]), transform=shrink)
 
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         return [light.image(clip.pictures[modality], how["steps"]) for clip in clips]
 
 
@@ -36,34 +38,38 @@ class LightMotion(Backbone):
     kind: ClassVar[Kind] = "motion"
     steps: ClassVar[dict[str, int]] = EVEN
 
-    def pictures(self, how: Settings) -> Pictures | None:
+    def pictures(self, how: FeatureSettings) -> Pictures | None:
         return Pictures(Spread(2 * how["steps"]), transform=shrink)
 
-    def lacking(self, clip: Decoded) -> str | None:
+    def lacking(self, clip: DecodedVideo) -> str | None:
         return clip.absent.get("picture") or ("a single frame has no motion" if clip.frames < 2 else None)
 
-    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+    def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return clock.parts(steps)
 
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         return [light.motion(clip.pictures[modality], how["steps"]) for clip in clips]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LightAudio(Sound):
+class LightAudio(SoundBackbone):
     steps: ClassVar[dict[str, int]] = {"even": 16, "default": 16, "paper": 80}
 
-    def seconds(self, how: Settings) -> float | None:
+    def seconds(self, how: FeatureSettings) -> float | None:
         return None
 
-    def lacking(self, clip: Decoded) -> str | None:
+    def lacking(self, clip: DecodedVideo) -> str | None:
         if clip.waveform is None:
             return clip.absent.get("sound", "no sound")
         return "silent throughout" if light.silent(clip.waveform) else None
 
-    def spans(self, how: Settings, steps: int, clock: Clock) -> Spans:
+    def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return equal_parts(clock.heard, steps)
 
-    def run(self, network: Network | None, clips: Sequence[Decoded], modality: str, how: Settings) -> list[np.ndarray]:
+    def run(
+        self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
+    ) -> list[np.ndarray]:
         made = [light.audio(clip.waveform, how["steps"]) for clip in clips if clip.waveform is not None]
         return [values for values in made if values is not None]

@@ -8,24 +8,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hoca.errors import UserError
-from hoca.features.engines.settings import Settings
+from hoca.features.engines.settings import ExtractionSettings
 from hoca.features.engines.summary import Outcome, Summary
-from hoca.features.engines.videos import Video, find, readable
+from hoca.features.engines.videos import VideoFile, find
 from hoca.features.store import FeatureStore
+from hoca.files import printable
 from hoca.media.source import unopened
 from hoca.progress import bar, console, say
 
-__all__ = ["Outcome", "Settings", "Summary", "Video", "extract_all", "find"]
+__all__ = ["ExtractionSettings", "Outcome", "Summary", "VideoFile", "extract_all", "find"]
 
 Engine = Literal["local", "ray"]
-Run = Callable[[Sequence[Video], FeatureStore, dict[str, Any], Settings], Iterator[Outcome]]
+Run = Callable[[Sequence[VideoFile], FeatureStore, dict[str, Any], ExtractionSettings], Iterator[Outcome]]
 
 
 def extract_all(
     videos: Sequence[Path | str],
     store: FeatureStore,
     specification: dict[str, Any],
-    settings: Settings,
+    settings: ExtractionSettings,
     *,
     engine: Engine = "local",
     report: Path | None = None,
@@ -53,19 +54,19 @@ def extract_all(
     finally:
         report = report or store.folder / "extraction.csv"
         summary.write(report)
-        say(f"{summary.table()}\neach video: {readable(report)}")
+        say(f"{summary.table()}\neach video: {printable(report)}")
     return summary
 
 
-def _settled(video: Video, store: FeatureStore, specification: dict[str, Any]) -> Outcome | None:
+def _settled(video: VideoFile, store: FeatureStore, specification: dict[str, Any]) -> Outcome | None:
     """What is known of a video before anything is decoded: it is done already, or cannot be stored."""
     try:
         store.path(video.id)
         header = store.current(video.id, specification, video.path.stat().st_size)
     except UserError as error:
-        return Outcome(video, "failed", readable(str(error)))
+        return Outcome(video, "failed", printable(str(error)))
     except OSError as error:
-        return Outcome(video, "failed", f"{readable(video.path)} {unopened(video.path, error)}")
+        return Outcome(video, "failed", f"{printable(video.path)} {unopened(video.path, error)}")
     return None if header is None else Outcome(video, "skipped", "", header.absent, header.duration)
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from hoca.errors import UserError
-from hoca.features.engines.settings import Settings
+from hoca.features.engines.settings import ExtractionSettings
 from hoca.features.engines.summary import Outcome
-from hoca.features.engines.videos import Video
+from hoca.features.engines.videos import VideoFile
 from hoca.features.store import FeatureStore
 
 MOST_VIDEOS_A_TASK = 16
@@ -29,7 +29,7 @@ Columns = dict[str, np.ndarray]
 
 
 def run(
-    videos: Sequence[Video], store: FeatureStore, specification: dict[str, Any], settings: Settings
+    videos: Sequence[VideoFile], store: FeatureStore, specification: dict[str, Any], settings: ExtractionSettings
 ) -> Iterator[Outcome]:
     """Extract and store; yields what became of each video, in the order in which tasks finish.
 
@@ -53,7 +53,9 @@ def run(
             ray.shutdown()
 
 
-def _outcomes(videos: Sequence[Video], store: FeatureStore, specification: dict[str, Any], settings: Settings) -> Any:
+def _outcomes(
+    videos: Sequence[VideoFile], store: FeatureStore, specification: dict[str, Any], settings: ExtractionSettings
+) -> Any:
     """A Ray dataset of what becomes of each video; reading it runs the extraction."""
     import ray
 
@@ -91,7 +93,9 @@ def _ray() -> Any:
 class ClusterWorker:
     """A model process of the cluster."""
 
-    def __init__(self, store: str, specification: dict[str, Any], settings: Settings, cpus: int, gpu: bool) -> None:
+    def __init__(
+        self, store: str, specification: dict[str, Any], settings: ExtractionSettings, cpus: int, gpu: bool
+    ) -> None:
         from hoca.features.engines.local import Worker
 
         settings = replace(settings, workers=cpus, device="cuda" if gpu else "cpu")
@@ -101,7 +105,8 @@ class ClusterWorker:
 
     def __call__(self, batch: Columns) -> Columns:
         videos = [
-            Video(os.fsdecode(id), Path(os.fsdecode(path))) for id, path in zip(batch["id"], batch["path"], strict=True)
+            VideoFile(os.fsdecode(id), Path(os.fsdecode(path)))
+            for id, path in zip(batch["id"], batch["path"], strict=True)
         ]
         outcomes = []
         waiting = []

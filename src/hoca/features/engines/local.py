@@ -12,12 +12,13 @@ import torch
 
 from hoca import media
 from hoca.devices import choose_device
-from hoca.features.engines.settings import Settings
+from hoca.features.engines.settings import ExtractionSettings
 from hoca.features.engines.summary import Outcome
-from hoca.features.engines.videos import Video, readable
+from hoca.features.engines.videos import VideoFile
 from hoca.features.extract import Extracted
 from hoca.features.extractor import Extractor
 from hoca.features.store import FeatureStore
+from hoca.files import printable
 
 BATCH_ON_GPU = 16
 
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 
 def run(
-    videos: Sequence[Video], store: FeatureStore, specification: dict[str, Any], settings: Settings
+    videos: Sequence[VideoFile], store: FeatureStore, specification: dict[str, Any], settings: ExtractionSettings
 ) -> Iterator[Outcome]:
     """Extract and store; yields what became of each video, in the order in which they finish."""
     with Worker(store, specification, settings) as worker:
@@ -35,7 +36,7 @@ def run(
 class Worker:
     """A set of backbones, loaded once, with the processes that decode for it."""
 
-    def __init__(self, store: FeatureStore, specification: dict[str, Any], settings: Settings) -> None:
+    def __init__(self, store: FeatureStore, specification: dict[str, Any], settings: ExtractionSettings) -> None:
         self.store = store
         self.specification = specification
         self.decoders = media.Decoders(workers=settings.decoders, limits=settings.limits)
@@ -53,14 +54,14 @@ class Worker:
     ) -> None:
         self.decoders.__exit__(kind, error, trace)
 
-    def outcomes(self, videos: Sequence[Video]) -> Iterator[Outcome]:
+    def outcomes(self, videos: Sequence[VideoFile]) -> Iterator[Outcome]:
         by_path = {video.path: video for video in videos}
         results = self.decoders.map(self.extractor.request(video.path) for video in videos)
         for batch in _batches(results, self.batch):
-            decoded: list[tuple[Video, media.Decoded]] = []
+            decoded: list[tuple[VideoFile, media.DecodedVideo]] = []
             for request, result in batch:
                 video = by_path[request.path]
-                if isinstance(result, media.Decoded):
+                if isinstance(result, media.DecodedVideo):
                     decoded.append((video, result))
                 else:
                     yield Outcome(video, "failed", _line(video, result.reason))
@@ -69,7 +70,7 @@ class Worker:
                 for (video, _), one in zip(decoded, made, strict=True):
                     yield self._kept(video, one)
 
-    def _features(self, decoded: list[media.Decoded]) -> list[Extracted | str]:
+    def _features(self, decoded: list[media.DecodedVideo]) -> list[Extracted | str]:
         """Features of a batch; where the GPU's memory does not suffice for it, in halves."""
         try:
             return list(self.extractor.features(decoded))
@@ -80,7 +81,7 @@ class Worker:
         middle = len(decoded) // 2
         return self._features(decoded[:middle]) + self._features(decoded[middle:])
 
-    def _kept(self, video: Video, made: Extracted | str) -> Outcome:
+    def _kept(self, video: VideoFile, made: Extracted | str) -> Outcome:
         if isinstance(made, str) or not made.features:
             why = made if isinstance(made, str) else "; ".join(dict.fromkeys(made.absent.values()))
             return Outcome(video, "failed", _line(video, why))
@@ -95,9 +96,9 @@ class Worker:
         return Outcome(video, "done", "", made.absent, made.duration)
 
 
-def _line(video: Video, why: str) -> str:
+def _line(video: VideoFile, why: str) -> str:
     """A failure in one line that names the file, once."""
-    name, why = readable(video.path), readable(why)
+    name, why = printable(video.path), printable(why)
     return why if name in why else f"{name}: {why}"
 
 

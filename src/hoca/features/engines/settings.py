@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from hoca.media import Limits
+from hoca.media import DecodeLimits
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExtractionSettings:
     device: str = "auto"  # auto, cpu, cuda
     precision: str = "auto"  # auto, float32, bf16
     workers: int | None = None  # local: processes that decode; ray: model processes
     batch: int | None = None  # videos that go through a network together
-    limits: Limits = field(default_factory=Limits)
+    limits: DecodeLimits = field(default_factory=DecodeLimits)
 
     @property
     def decoders(self) -> int:

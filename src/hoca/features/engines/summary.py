@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from hoca.features.engines.videos import Video, readable
-from hoca.files import replacing
+from hoca.features.engines.videos import VideoFile
+from hoca.files import printable, replacing
 
 Status = Literal["done", "skipped", "failed"]
 SAID = {"audio": "sound"}
@@ -19,7 +19,7 @@ COLUMNS = ("id", "video", "status", "why", "absent", "duration")
 
 @dataclass(frozen=True)
 class Outcome:
-    video: Video
+    video: VideoFile
     status: Status
     why: str = ""  # of a failure: one line
     absent: Mapping[str, str] = field(default_factory=dict)  # modality → why
@@ -66,14 +66,14 @@ class Summary:
                 duration = "" if outcome.duration is None else f"{outcome.duration:.3f}"
                 video = outcome.video
                 writer.writerow(
-                    (readable(video.id), readable(video.path), outcome.status, outcome.why, absent, duration)
+                    (printable(video.id), printable(video.path), outcome.status, outcome.why, absent, duration)
                 )
 
     def _reasons(self) -> dict[str, Counter[str]]:
         reasons: dict[str, Counter[str]] = {}
         for outcome in self.outcomes:
             if outcome.status == "failed":
-                why = outcome.why.removeprefix(readable(outcome.video.path)).lstrip(": ")  # several may share it
+                why = outcome.why.removeprefix(printable(outcome.video.path)).lstrip(": ")  # several may share it
                 reasons.setdefault("failed", Counter())[why] += 1
                 continue
             for name, why in outcome.absent.items():

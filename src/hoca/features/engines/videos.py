@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hoca.errors import UserError
+from hoca.files import printable
 
 # fmt: off
 SUFFIXES = {
@@ -19,36 +20,30 @@ SUFFIXES = {
 
 
 @dataclass(frozen=True)
-class Video:
+class VideoFile:
     id: str  # the file's name without its ending
     path: Path
 
 
-def find(given: Sequence[Path | str]) -> list[Video]:
+def find(given: Sequence[Path | str]) -> list[VideoFile]:
     """Files as they are given, and of folders those that end like a video; in the order given, sorted within each.
 
     The same file named twice counts once; two files that would share an id are an error. A link to nothing is among
     them, so that whoever opens it says so; it is never stored, so it takes no id from another.
     """
-    videos: dict[str | Path, Video] = {}
+    videos: dict[str | Path, VideoFile] = {}
     places: dict[str | Path, str] = {}
     for path in files(given):
         id, place = path.stem, os.path.realpath(path)
         key = id if os.path.exists(path) else path.absolute()
         if key not in videos:
-            videos[key], places[key] = Video(id, path), place
+            videos[key], places[key] = VideoFile(id, path), place
         elif places[key] != place:
             raise UserError(
-                f"{readable(videos[key].path)} and {readable(path)} would both be video {readable(id)}: rename one of "
-                "them, or extract them into two stores"
+                f"{printable(videos[key].path)} and {printable(path)} would both be video {printable(id)}: rename one "
+                "of them, or extract them into two stores"
             )
     return list(videos.values())
-
-
-def readable(name: Path | str) -> str:
-    """A name as it can be printed: bytes that are not UTF-8, and line ends, as escapes."""
-    text = str(name).encode("utf-8", "backslashreplace").decode("utf-8")
-    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)
 
 
 def files(given: Iterable[Path | str]) -> Iterator[Path]:
@@ -57,7 +52,7 @@ def files(given: Iterable[Path | str]) -> Iterator[Path]:
         found = [one] if os.path.lexists(one) else sorted(glob.glob(str(one), recursive=True))
         if not found:
             raise UserError(
-                f"{readable(one)} is not there: give video files, folders or patterns such as 'clips/*.mp4'"
+                f"{printable(one)} is not there: give video files, folders or patterns such as 'clips/*.mp4'"
             )
         for path in map(Path, found):
             yield from _inside(path) if os.path.isdir(path) else [path]
@@ -73,6 +68,6 @@ def _inside(folder: Path) -> Iterator[Path]:
                 yield Path(place, name)
     if not found:
         raise UserError(
-            f"no videos in {readable(folder)} (files ending in {', '.join(sorted(SUFFIXES)[:4])}, ...): "
+            f"no videos in {printable(folder)} (files ending in {', '.join(sorted(SUFFIXES)[:4])}, ...): "
             "name files of another ending themselves"
         )

@@ -1,0 +1,77 @@
+"""Query and weighted contexts → the scores of the words (eq. 6, 22-23)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hoca.models.config import ModelConfig
+from hoca.ops.linear import linear
+
+ALIGNMENT = 8  # of 16-bit numbers in 16 bytes
+
+
+class Output(nn.Module):
+    """W_p^h h + Σ_k β_k W_p^k φ_k + b_p as one matrix product over [h, β_k φ_k].
+
+    Small models factorise W_p into a bottleneck and a table of the words, which may be the decoder's own word vectors.
+    """
+
+    def __init__(
+        self, config: ModelConfig, vocabulary_size: int, *, bottleneck: int = 0, tie_words: bool = False
+    ) -> None:
+        super().__init__()
+        self.modalities = tuple(config.modalities)
+        self.width = 2 * config.hidden
+        self.alignment = ALIGNMENT
+        inputs = config.hidden + len(self.modalities) * self.width
+        narrow = config.embedding if tie_words else bottleneck
+        self.narrow = nn.Linear(inputs, narrow, bias=False) if narrow else nn.Identity()
+        self.linear = None if tie_words else nn.Linear(narrow or inputs, vocabulary_size)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size)) if tie_words else None
+
+    def forward(self, hidden: Tensor, weighted: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        """hidden [B, Q, H], weighted[m] = β_m φ_m [B, Q, 2H], absent ones left out → logits [B, Q, V].
+
+        words [V, E]: the decoder's word vectors, for scores that are tied to them.
+        """
+        nothing = hidden.new_zeros(*hidden.shape[:2], self.width)
+        parts = [weighted.get(m, nothing).to(hidden.dtype) for m in self.modalities]
+        narrow = self.narrow(torch.cat([hidden, *parts], dim=-1))
+        if self.linear is not None:
+            if narrow.is_cuda:
+                return _aligned(narrow, self.linear.weight, self.linear.bias, self.alignment)
+            return self.linear(narrow)  # eq. 22-23
+        assert self.bias is not None
+        # Word vectors are long: scaled, scores start small.
+        return _aligned(narrow * words.shape[1] ** -0.5, words, self.bias, self.alignment)
+
+
+def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
+    """x W' + b. On a GPU W gets rows of zeros up to an aligned number: unaligned, tensor cores are far slower."""
+    words = weight.shape[0]
+    more = -words % alignment if x.is_cuda else 0
+    if not more:
+        return linear(x, weight, bias)
+    padded = (PadRows.apply(tensor, more, x.dtype) for tensor in (weight, bias))
+    return linear(x, *padded)[..., :words]
+
+
+class PadRows(torch.autograd.Function):
+    """`F.pad` at the end, in another type: one copy, where padding makes one more, and a second one of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, more: int, dtype: torch.dtype) -> Tensor:
+        rows = tensor.shape[0]
+        ctx.rows, ctx.dtype = rows, tensor.dtype
+        padded = tensor.new_empty((rows + more, *tensor.shape[1:]), dtype=dtype)
+        padded[:rows] = tensor
+        padded[rows:] = 0
+        return padded
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return gradients[0][: ctx.rows].to(ctx.dtype), None, None

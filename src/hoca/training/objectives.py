@@ -1,0 +1,224 @@
+"""What training minimises: the losses of the words (eq. 24 and its relatives), and a model's own beside them.
+
+Every kind of step, plain or in fixed shapes, takes its loss from here. A word objective is a class that is registered
+by name and works with every captioner; it says which captions are scored, and what their words' losses add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import ClassVar, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hoca.data import Batch
+from hoca.generation import Search, inference, sample
+from hoca.generation.beam import BeamSearch
+from hoca.metrics import CiderReward
+from hoca.models import CaptionModel, Decoded, Weighted
+from hoca.text import Vocabulary
+from hoca.training.recipe import TrainSection
+
+WORDS = "words"  # the name of the word objective among a step's losses
+REWARDS = "rewards"  # of the model's own captions, among the targets of a batch
+OBJECTIVES: dict[str, type[Objective]] = {}
+Kind = TypeVar("Kind", bound="type[Objective]")
+
+
+def register_objective(name: str) -> Callable[[Kind], Kind]:
+    def add(kind: Kind) -> Kind:
+        OBJECTIVES[name] = kind
+        return kind
+
+    return add
+
+
+def word_losses(logits: Tensor, targets: Tensor, pad: int, smoothing: float = 0.0) -> Tensor:
+    """-log p of each word (eq. 24): logits [..., V], targets [...] → [...], 0 where there is no word."""
+    flat = F.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), ignore_index=pad, reduction="none", label_smoothing=smoothing
+    )
+    return flat.view_as(targets)
+
+
+class Objective:
+    """Of the captions of a batch; `references` are the captions of each training video."""
+
+    fixed_shapes: ClassVar[bool] = True  # whether the loss is a weighted sum over the words of the given captions
+
+    def __init__(
+        self,
+        settings: TrainSection,
+        search: Search,
+        vocabulary: Vocabulary,
+        references: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.settings, self.search, self.vocabulary, self.references = settings, search, vocabulary, references
+
+    def caption_weights(self) -> Mapping[str, Sequence[float]] | None:
+        """What each caption of each training video counts; None: the same."""
+        return None
+
+    def examples(self, model: CaptionModel, batch: Batch) -> Batch:
+        """The captions to be scored for a batch, which is where `batch.words` are."""
+        return batch
+
+    def own(self, batch: Batch) -> int:
+        """How many captions of each video in `examples`, the first ones, are the model's own."""
+        return 0
+
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+        """logits [..., V], targets [...], weights [...] of the words → their loss, summed.
+
+        The caller divides by the captions of the global batch, so that the loss is a mean over captions.
+        """
+        losses = word_losses(logits, targets, self.vocabulary.pad, self.settings.label_smoothing)
+        return losses.sum() if weights is None else (weights * losses).sum()
+
+    def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """logits [B, R, L, V] of `examples` → their loss, summed."""
+        weights = None if batch.weights is None else batch.weights[..., None]  # [B, R, 1]
+        return self.loss(logits, batch.words[:, :, 1:], weights)
+
+
+@register_objective("xe")
+class CrossEntropy(Objective):
+    """eq. 24."""
+
+
+@register_objective("wxe")
+class WeightedCrossEntropy(Objective):
+    """A caption counts the more, the more CIDEr-D it has against the others of its video (Phan et al., 2017).
+
+    The weights are scaled to a mean of 1, so that a learning rate means what it does with `xe`.
+    """
+
+    def caption_weights(self) -> Mapping[str, Sequence[float]]:
+        consensus = reward_of(self.references, self.vocabulary).of_references()
+        compared = [weight for weights in consensus.values() if len(weights) > 1 for weight in weights]
+        mean = sum(compared) / max(len(compared), 1)
+        return {
+            id: [weight / mean for weight in weights] if mean and len(weights) > 1 else [1.0] * len(weights)
+            for id, weights in consensus.items()
+        }
+
+
+class RewardObjective(Objective):
+    """Captions of the model's own are made likelier the more CIDEr-D they earn, beside a share of eq. 24.
+
+    The end of a sentence counts as a word of the reward, so that breaking off early earns nothing. The share of eq. 24
+    keeps the language that the reward does not see.
+    """
+
+    fixed_shapes = False
+
+    @cached_property
+    def reward(self) -> CiderReward:
+        return reward_of(self.references, self.vocabulary)
+
+    def examples(self, model: CaptionModel, batch: Batch) -> Batch:
+        """The model's own captions [B, S, L + 1], then the given ones; the rewards [B, S] are a target."""
+        pad = self.vocabulary.pad
+        with inference(model):
+            own = self.draw(model, model.encode(batch.features, batch.lengths, batch.category))  # [B, S, L + 1]
+        longest = max(own.shape[2], batch.words.shape[2])
+        words = torch.cat([F.pad(part, (0, longest - part.shape[2]), value=pad) for part in (own, batch.words)], dim=1)
+        return replace(batch, words=words, targets=batch.targets | {REWARDS: self._rewards(batch.ids, own)})
+
+    def own(self, batch: Batch) -> int:
+        return batch.targets[REWARDS].shape[1]
+
+    def draw(self, model: CaptionModel, memory: object) -> Tensor:
+        raise NotImplementedError
+
+    def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
+        """Log-probabilities and rewards [B, S] → what each video's captions earn, or what has its gradient, [B]."""
+        raise NotImplementedError
+
+    def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        samples, targets = self.own(batch), batch.words[:, :, 1:]
+        own = word_losses(logits[:, :samples].float(), targets[:, :samples], self.vocabulary.pad)  # [B, S, L]
+        earned = self.earned(-own.sum(-1), batch.targets[REWARDS]).mean()
+        given = self.loss(logits[:, samples:], targets[:, samples:])
+        return self.settings.xe_weight * given - earned * batch.caption_count
+
+    def _rewards(self, ids: Sequence[str], own: Tensor) -> Tensor:
+        """CIDEr-D of each caption, [B, S]."""
+        owners = [id for id in ids for _ in range(own.shape[1])]
+        found = torch.from_numpy(self.reward(owners, own.flatten(0, 1).cpu().numpy())).float()
+        return found.view(own.shape[:2]).to(own.device)
+
+
+@register_objective("scst-loo")
+class LeaveOneOut(RewardObjective):
+    """Self-critical: captions are drawn by chance, and the baseline of one is the mean reward of the video's others.
+
+    It raises what greedy search finds, and lowers what a beam does: likely sentences become safe ones.
+    """
+
+    def draw(self, model: CaptionModel, memory: object) -> Tensor:
+        return sample(model, memory, self.search.limits, count=self.settings.samples).words  # type: ignore[arg-type]
+
+    def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
+        others = (rewards.sum(1, keepdim=True) - rewards) / (rewards.shape[1] - 1)
+        return ((rewards - others) * logprob).mean(1)
+
+
+@register_objective("beam-reward")
+class BeamReward(RewardObjective):
+    """The reward that is expected of the sentences that beam search chooses among, weighed by their probabilities.
+
+    The search learns to prefer the better ones.
+    """
+
+    def draw(self, model: CaptionModel, memory: object) -> Tensor:
+        # `beam_search` would capture a graph per shape on a GPU, and training meets many shapes, each a few times.
+        search = BeamSearch(self.search.limits, self.settings.samples, self.search.length_penalty)
+        beams = search.run(model, memory)  # type: ignore[arg-type]
+        return beams.words[:, :, : int(beams.said) + 1]
+
+    def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
+        return (logprob.softmax(1) * rewards).sum(1)
+
+
+def reward_of(references: Mapping[str, Sequence[str]], vocabulary: Vocabulary) -> CiderReward:
+    """CIDEr-D with the document frequencies of the training captions; <eos> counts as a word."""
+    encoded = {id: [vocabulary.encode(caption) for caption in captions] for id, captions in references.items()}
+    return CiderReward(encoded, ignored=(vocabulary.pad, vocabulary.bos))
+
+
+class TeacherForcing(nn.Module):
+    """All losses of a batch by name, as one module: what several processes wrap."""
+
+    def __init__(self, model: CaptionModel, objective: Objective) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+
+    def forward(self, batch: Batch) -> dict[str, Weighted]:
+        """The batch's captions are those that `Objective.examples` gave."""
+        memory = self.model.encode(batch.features, batch.lengths, batch.category)
+        words = batch.words[:, :, :-1]
+        decoded = self.model.decode(memory, words, self.model.begin(memory, words.shape[1]))
+        losses = {WORDS: Weighted(1.0, self.objective.batch_loss(decoded.logits, batch))}
+        if own := self.objective.own(batch):  # a model's own losses are about the given captions
+            batch = replace(batch, words=batch.words[:, own:])
+            decoded = Decoded(decoded.logits[:, own:], decoded.state, decoded.hidden[:, own:])
+        return losses | self.model.losses(memory, batch, decoded)
+
+
+def summed(losses: Mapping[str, Weighted]) -> Tensor:
+    """What is minimised: the objective and Σ weight · auxiliary loss."""
+    total, *others = [each.loss if each.weight == 1.0 else each.weight * each.loss for each in losses.values()]
+    for other in others:
+        total = total + other
+    return total
+
+
+def reported(losses: Mapping[str, Weighted]) -> dict[str, Tensor]:
+    """The losses that are logged, without a graph: the sum, and its parts where there are several."""
+    parts = {name: each.loss.detach() for name, each in losses.items()} if len(losses) > 1 else {}
+    return {"loss": summed(losses).detach(), **parts}

@@ -1,0 +1,299 @@
+"""What every captioner must fulfil, whatever is inside it: run over the registry, at sizes that take milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hoca.checkpoint import Checkpoint, load_model, model_facts, write_checkpoint
+from hoca.data import Batch
+from hoca.generation import Search, SentenceLimits, beam_search, greedy
+from hoca.models import CaptionModel, create, names
+from hoca.models.trees import map_tensors, tensors
+from hoca.text import Vocabulary
+from hoca.training.objectives import CrossEntropy, TeacherForcing, summed
+from hoca.training.recipe import TrainSection
+
+from .tiny import HOLES, RAGGED, VOCABULARY, WIDTHS, Features, Lengths, alone, captions, videos
+
+SIZES = {"hidden": 8, "attention": 6, "embedding": 7, "max_steps": 6, "dropout": 0.0, "reconstructor_attention": 5}
+every_model = pytest.mark.parametrize("name", names())
+every_length = pytest.mark.parametrize("given", [RAGGED, HOLES], ids=["ragged", "holes"])
+
+
+def captioner(name: str, modalities: Mapping[str, int] = WIDTHS, vocabulary: Vocabulary = VOCABULARY) -> CaptionModel:
+    """In float64, every parameter away from where it starts, so that no term is hidden by another."""
+    known = create(name, modalities, vocabulary).config.options()
+    torch.manual_seed(0)
+    options: dict[str, Any] = {key: value for key, value in SIZES.items() if key in known}
+    model = create(name, modalities, vocabulary, **options).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.5 * torch.randn_like(parameter))
+    return model
+
+
+def objective(model: CaptionModel) -> CrossEntropy:
+    return CrossEntropy(TrainSection(), Search(), model.vocabulary, {})
+
+
+def batch_of(features: Features, lengths: Lengths, words: Tensor) -> Batch:
+    count = words.shape[0] * words.shape[1]
+    return Batch([str(i) for i in range(len(words))], features, lengths, words, count, count)
+
+
+def all_losses(model: CaptionModel, features: Features, lengths: Lengths, words: Tensor) -> Tensor:
+    """The words' loss and the model's own, of captions that end with <eos> and have padding."""
+    return summed(TeacherForcing(model, objective(model))(batch_of(features, lengths, words)))
+
+
+def whole_captions() -> Tensor:
+    words = torch.randint(VOCABULARY.unk + 1, len(VOCABULARY), (3, 2, 6))
+    words[:, :, 0], words[:, :, 4], words[:, :, 5] = VOCABULARY.bos, VOCABULARY.eos, VOCABULARY.pad
+    words[0, 1, 2:] = torch.tensor([VOCABULARY.eos, *[VOCABULARY.pad] * 3])
+    words[2, 1] = VOCABULARY.pad  # a caption that the video lacks
+    return words
+
+
+@every_model
+def test_it_is_made_with_its_defaults_and_scores_every_word(name: str) -> None:
+    model = create(name, WIDTHS, VOCABULARY)
+    assert model.name == name
+    assert model.describe()
+    model = captioner(name)
+    logits = model(videos(), RAGGED, captions())
+    assert logits.shape == (3, 2, 4, len(VOCABULARY))
+    assert logits.isfinite().all()
+
+
+@every_length
+@every_model
+def test_word_by_word_is_teacher_forcing(name: str, given: Lengths) -> None:
+    model, words = captioner(name), captions()
+    memory = model.encode(videos(), given)
+    whole = model.decode(memory, words, model.begin(memory, 2))
+    state, logits, hidden = model.begin(memory, 2), [], []
+    for place in range(words.shape[2]):
+        one = model.decode(memory, words[:, :, place : place + 1], state)
+        state = one.state
+        logits.append(one.logits)
+        hidden.append(one.hidden)
+    torch.testing.assert_close(torch.cat(logits, dim=2), whole.logits)
+    torch.testing.assert_close(torch.cat(hidden, dim=2), whole.hidden)
+    for found, expected in zip(tensors(state), tensors(whole.state), strict=True):
+        torch.testing.assert_close(found, expected)
+        assert found.shape[:2] == words.shape[:2]
+
+
+@every_model
+def test_a_batch_is_its_videos_one_by_one(name: str) -> None:
+    model, features, words = captioner(name), videos(), captions()
+    logits = model(features, RAGGED, words)
+    for video in range(3):
+        given, full = alone(features, RAGGED, video)
+        torch.testing.assert_close(logits[video : video + 1], model(given, full, words[video : video + 1]))
+
+
+@every_model
+def test_a_beam_of_one_is_greedy(name: str) -> None:
+    model = captioner(name)
+    memory = model.encode(videos(), HOLES)
+    limits = SentenceLimits(max_length=5)
+    found, expected = beam_search(model, memory, limits, width=1), greedy(model, memory, limits)
+    assert found.texts(VOCABULARY) == expected.texts(VOCABULARY)
+    torch.testing.assert_close(found.logprob, expected.logprob)
+
+
+@every_model
+def test_a_wide_beam_finds_the_best_of_all_sentences(name: str) -> None:
+    few = Vocabulary(["a", "b"])
+    model, limits = captioner(name, vocabulary=few), SentenceLimits(max_length=3)
+    memory = model.encode(videos(2), {m: length[:2] for m, length in RAGGED.items()})
+    ids = range(few.unk + 1, len(few))
+    rows = [
+        [few.bos, *words, few.eos, *[few.pad] * (3 - length)]
+        for length in range(1, 4)
+        for words in product(ids, repeat=length)
+    ]
+    every = torch.tensor(rows).expand(2, -1, -1)  # [B, sentences, 5]
+    with torch.no_grad():
+        logits = model.decode(memory, every[:, :, :-1], model.begin(memory, len(rows))).logits
+    gained = logits.log_softmax(-1).gather(3, every[:, :, 1:, None]).squeeze(3)
+    total = gained.masked_fill(every[:, :, 1:] == few.pad, 0.0).sum(-1)
+    found = beam_search(model, memory, limits, width=len(rows))
+    torch.testing.assert_close(found.logprob[:, 0], total.max(1).values)
+    best = [few.decode(rows[place]) for place in total.argmax(1).tolist()]
+    assert [texts[0] for texts in found.texts(few)] == best
+
+
+@every_model
+def test_reordering_the_state_commutes_with_a_step(name: str) -> None:
+    model, words, order = captioner(name), captions(rows=4), torch.tensor([2, 0, 3, 1])
+    memory = model.encode(videos(), RAGGED)
+    state = model.decode(memory, words[:, :, :2], model.begin(memory, 4)).state
+    before = model.decode(memory, words[:, order, 2:3], map_tensors(lambda x: x[:, order], state))
+    after = model.decode(memory, words[:, :, 2:3], state)
+    torch.testing.assert_close(before.logits, after.logits[:, order])
+    for found, expected in zip(tensors(before.state), tensors(after.state), strict=True):
+        torch.testing.assert_close(found, expected[:, order])
+
+
+@every_model
+def test_two_videos_decoded_in_turns_do_not_disturb_each_other(name: str) -> None:
+    model, words = captioner(name), captions()
+    memories = [model.encode(videos(), given) for given in (RAGGED, HOLES)]
+    expected = [model.decode(memory, words, model.begin(memory, 2)).logits for memory in memories]
+    states = [model.begin(memory, 2) for memory in memories]
+    found: list[list[Tensor]] = [[], []]
+    for place in range(words.shape[2]):
+        for which, memory in enumerate(memories):
+            logits, states[which], _ = model.decode(memory, words[:, :, place : place + 1], states[which])
+            found[which].append(logits)
+    for each, whole in zip(found, expected, strict=True):
+        torch.testing.assert_close(torch.cat(each, dim=2), whole)
+
+
+@every_model
+def test_a_missing_modality_is_one_that_is_not_passed(name: str) -> None:
+    model, features, words = captioner(name), videos(), captions()
+    for missing in WIDTHS:
+        lengths = {m: torch.zeros_like(length) if m == missing else length for m, length in RAGGED.items()}
+        left = {m: x for m, x in features.items() if m != missing}
+        expected = model(left, {m: length for m, length in RAGGED.items() if m != missing}, words)
+        torch.testing.assert_close(model(features, lengths, words), expected)
+
+
+@every_length
+@every_model
+def test_nan_under_a_mask_reaches_neither_value_nor_gradient(name: str, given: Lengths) -> None:
+    model, features, words = captioner(name), videos(), whole_captions()
+    dirty = {m: x.clone() for m, x in features.items()}
+    for m, length in given.items():
+        for video, real in enumerate(length.tolist()):
+            dirty[m][video, real:] = float("nan")
+    results = []
+    for x in (features, dirty):
+        model.zero_grad()
+        loss = all_losses(model, x, given, words)
+        loss.backward()
+        gradients = {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
+        results.append((loss.detach(), gradients))
+    assert all(gradient.isfinite().all() for gradient in results[0][1].values())
+    torch.testing.assert_close(results[0], results[1])
+
+
+@every_model
+def test_captions_that_are_padding_change_no_loss(name: str) -> None:
+    model, features, words = captioner(name), videos(), whole_captions()
+    more = torch.full((3, 1, 9), VOCABULARY.pad)
+    longer = torch.cat([torch.nn.functional.pad(words, (0, 3), value=VOCABULARY.pad), more], dim=1)
+    found, expected = (all_losses(model, features, RAGGED, each) for each in (longer, words))
+    torch.testing.assert_close(found, expected)
+
+
+@every_model
+def test_every_parameter_learns(name: str) -> None:
+    model = captioner(name)
+    all_losses(model, videos(), RAGGED, whole_captions()).backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.abs().max() > 0, key
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@every_model
+@pytest.mark.filterwarnings("ignore:orders")
+def test_it_takes_one_to_four_modalities(name: str, count: int) -> None:
+    modalities = dict(list({**WIDTHS, "depth": 2}.items())[:count])
+    options = {"orders": (1,)} if "hoca" in name and count == 1 else {}
+    if "hoca" in name and count == 2:
+        options = {"orders": tuple({min(order, 2) for order in create(name, WIDTHS, VOCABULARY).config.orders})}
+    model = create(name, modalities, VOCABULARY, hidden=4, embedding=3, max_steps=6, dropout=0.0, **options)
+    features = {m: torch.randn(2, 4, width) for m, width in modalities.items()}
+    words = captions(2)
+    assert model.eval()(features, {}, words).isfinite().all()
+    memory = model.encode(features, {})
+    assert len(beam_search(model, memory, SentenceLimits(max_length=3), width=2).texts(VOCABULARY)) == 2
+
+
+@every_model
+def test_a_checkpoint_gives_the_same_model_back(name: str, tmp_path: Path) -> None:
+    model, features, words = captioner(name).float(), videos(), captions()
+    model.prepare([["a man sings"], ["a dog runs"]])
+    features = {m: x.float() for m, x in features.items()}
+    weights = {f"model.{key}": value for key, value in model.state_dict().items()}
+    facts = model_facts(model, {"image": {"backbone": "test"}}, Search(beam=3))
+    write_checkpoint(tmp_path / "model.safetensors", Checkpoint(weights, facts))
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert type(loaded.model) is type(model)
+    assert (loaded.model.name, loaded.model.config) == (name, model.config)
+    assert loaded.search == Search(beam=3)
+    assert torch.equal(loaded.model(features, RAGGED, words), model(features, RAGGED, words))
+
+
+@every_length
+@every_model
+def test_bf16_stays_close_to_float32(name: str, given: Lengths) -> None:
+    model, words = captioner(name).float(), captions()
+    features = {m: x.float() for m, x in videos().items()}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = model(features, given, words)
+        losses = all_losses(model, features, given, whole_captions())
+    torch.testing.assert_close(low.float(), model(features, given, words), atol=0.25, rtol=0.05)
+    losses.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+@every_model
+def test_eval_is_deterministic(name: str) -> None:
+    options = {"dropout": 0.5, "encoder_dropout": 0.5, "hidden": 4, "max_steps": 6}
+    model, features, words = create(name, WIDTHS, VOCABULARY, **options), videos(), captions()
+    features = {m: x.float() for m, x in features.items()}
+    assert torch.equal(model.eval()(features, RAGGED, words), model(features, RAGGED, words))
+    assert not torch.equal(model.train()(features, RAGGED, words), model(features, RAGGED, words))
+
+
+@every_model
+def test_what_it_says_it_looked_at_are_weights(name: str) -> None:
+    model, words = captioner(name), captions()
+    found = model.look(model.encode(videos(), HOLES), words)
+    if found is None:
+        return  # a model that cannot tell says so, and nothing else
+    for modality, weights in found.attention.items():
+        here = HOLES[modality] > 0
+        assert weights.shape[:3] == words.shape
+        torch.testing.assert_close(weights.sum(-1), here[:, None, None].double().expand(words.shape))
+        padded = torch.arange(weights.shape[3]) >= HOLES[modality][:, None]
+        assert weights.masked_select(padded[:, None, None].expand_as(weights)).abs().max() == 0
+    for modality, shares in found.shares.items():
+        assert shares.min() >= 0
+        assert shares[HOLES[modality] == 0].abs().max() == 0
+
+
+@every_model
+def test_four_clips_are_learned_by_heart(name: str) -> None:
+    torch.manual_seed(0)
+    options = {"hidden": 24, "embedding": 12, "max_steps": 6, "dropout": 0.0}
+    known = create(name, WIDTHS, VOCABULARY).config.options()
+    options |= {key: 12 for key in ("attention", "reconstructor_attention") if key in known}
+    model = create(name, WIDTHS, VOCABULARY, **options).train()
+    features = {m: torch.randn(4, 4, width) for m, width in WIDTHS.items()}
+    said = ["a man sings", "a dog runs loudly", "a red dog", "loudly sings a red man"]
+    words = torch.full((4, 1, 7), VOCABULARY.pad)
+    for row, caption in zip(words, said, strict=True):
+        ids = VOCABULARY.encode(caption)
+        row[0, : len(ids)] = torch.tensor(ids)
+    teacher, batch = TeacherForcing(model, objective(model)), batch_of(features, {}, words)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(150):
+        optimizer.zero_grad()
+        (summed(teacher(batch)) / 4).backward()
+        optimizer.step()
+    found = greedy(model, model.encode(features, {}), SentenceLimits(max_length=6))
+    assert [texts[0] for texts in found.texts(VOCABULARY)] == said

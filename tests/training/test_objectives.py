@@ -1,0 +1,311 @@
+"""What training minimises: eq. 24, its weighted form, rewards, and a model's own losses beside them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import hoca
+from hoca.data import Batch, Batches, FolderDataset
+from hoca.metrics import CiderReward, Evaluator
+from hoca.models import CaptionModel
+from hoca.text import Vocabulary
+from hoca.training import train
+from hoca.training.objectives import OBJECTIVES, REWARDS, WORDS, Objective, TeacherForcing, word_losses
+
+from .tiny import column, rows, tiny, write_captions, write_dataset
+
+NOWHERE = Path("nowhere")
+
+
+def made(
+    name: str, vocabulary: Vocabulary, references: Mapping[str, Sequence[str]] | None = None, **keys: Any
+) -> Objective:
+    recipe = tiny(NOWHERE, NOWHERE, objective=name, **keys)
+    return OBJECTIVES[name](recipe.train, recipe.search, vocabulary, references or {})
+
+
+def captions_of(dataset: FolderDataset) -> dict[str, Sequence[str]]:
+    return {video.id: video.captions for video in dataset.videos("train")}
+
+
+def whole_split(dataset: FolderDataset, vocabulary: Vocabulary, **options: Any) -> Batch:
+    """All training videos with all their captions."""
+    (batch,) = Batches(dataset, "train", vocabulary, batch_size=1000, **options)
+    return batch
+
+
+class TestWords:
+    VOCABULARY = Vocabulary(["one", "two", "three", "four", "five"])
+
+    def test_a_caption_costs_minus_the_log_of_its_probability(self) -> None:
+        """eq. 24: words of probability 1/2, 1/4 and 1/8 cost (1 + 2 + 3) log 2."""
+        words = torch.tensor([[[Vocabulary.bos, 4, 5, Vocabulary.eos]]])
+        p = torch.full((1, 1, 3, len(self.VOCABULARY)), 1e-3)
+        for place, probability in enumerate((1 / 2, 1 / 4, 1 / 8)):
+            p[0, 0, place, words[0, 0, place + 1]] = 0.0
+            p[0, 0, place] *= (1 - probability) / p[0, 0, place].sum()
+            p[0, 0, place, words[0, 0, place + 1]] = probability
+        batch = Batch(["a"], {}, {}, words, 1, 1)
+        loss = made("xe", self.VOCABULARY).batch_loss(p.log(), batch)
+        assert float(loss) == pytest.approx(6 * math.log(2), rel=1e-5)
+
+    @pytest.mark.parametrize("smoothing", [0.0, 0.2])
+    def test_the_loss_is_the_sum_over_the_words_of_minus_log_p(self, smoothing: float) -> None:
+        words = self.ragged_captions()
+        logits = torch.randn(2, 2, 4, len(self.VOCABULARY), dtype=torch.float64)
+        expected = 0.0
+        for video in range(2):
+            for caption in range(2):
+                for place in range(4):
+                    target = int(words[video, caption, place + 1])
+                    if target == Vocabulary.pad:
+                        continue
+                    logp = torch.log_softmax(logits[video, caption, place], 0)
+                    expected -= (1 - smoothing) * float(logp[target]) + smoothing * float(logp.mean())
+        objective = made("xe", self.VOCABULARY, label_smoothing=smoothing)
+        loss = objective.batch_loss(logits, Batch(["a", "b"], {}, {}, words, 3, 3))
+        assert float(loss) == pytest.approx(expected, rel=1e-12)
+
+    def ragged_captions(self) -> torch.Tensor:
+        """[B 2, R 2, L + 1 5]: captions of 3, 1 and 2 words, and one that a video lacks."""
+        words = torch.full((2, 2, 5), Vocabulary.pad)
+        for place, said in {(0, 0): [4, 5, 6], (0, 1): [7], (1, 0): [8, 4]}.items():
+            words[place][: len(said) + 2] = torch.tensor([Vocabulary.bos, *said, Vocabulary.eos])
+        return words
+
+    def test_padding_adds_nothing_and_learns_nothing(self) -> None:
+        targets = torch.full((1, 2, 3), Vocabulary.pad)
+        logits = torch.randn(1, 2, 3, 7, requires_grad=True)
+        loss = word_losses(logits, targets, Vocabulary.pad).sum()
+        loss.backward()
+        assert loss.item() == 0
+        assert not logits.grad.any()
+
+    def test_a_caption_counts_what_it_weighs(self) -> None:
+        words = self.ragged_captions()
+        logits = torch.randn(2, 2, 4, len(self.VOCABULARY))
+        each = word_losses(logits, words[:, :, 1:], Vocabulary.pad).sum(-1)  # [B, R]
+        weights = torch.tensor([[0.5, 2.0], [3.0, 7.0]])
+        loss = made("wxe", self.VOCABULARY).batch_loss(logits, Batch([], {}, {}, words, 3, 3, weights=weights))
+        expected = 0.5 * each[0, 0] + 2 * each[0, 1] + 3 * each[1, 0]
+        assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+
+
+CORPUS = {
+    "run": ["a man runs", "the man runs on a track", "a person is running", "a man runs"],
+    "cook": ["a woman cooks", "a woman fries an egg in a pan", "someone cooks an egg"],
+    "sing": ["a man sings", "a band plays a song"],
+    "alone": ["a dog barks"],
+}
+
+
+class TestWeightedByConsensus:
+    def test_a_caption_weighs_its_cider_against_the_others_of_its_video(self) -> None:
+        """With the frequencies of all captions; the end of a sentence counts as a word; the mean weight is 1."""
+        vocabulary = Vocabulary.build(caption for captions in CORPUS.values() for caption in captions)
+        found = made("wxe", vocabulary, CORPUS).caption_weights()
+        assert found is not None
+        expected = {id: [self.consensus(id, place) for place in range(len(of))] for id, of in CORPUS.items()}
+        several = [score for scores in expected.values() if len(scores) > 1 for score in scores]
+        mean = sum(several) / len(several)
+        assert mean > 0
+        for id, scores in expected.items():  # a video's only caption has no other to agree with: it counts as the mean
+            weights = [score / mean for score in scores] if len(scores) > 1 else [1.0]
+            assert found[id] == pytest.approx(weights, abs=1e-9), id
+        assert max(found["run"]) == found["run"][0] == found["run"][3]
+        assert sum(map(sum, found.values())) == pytest.approx(sum(map(len, found.values())))
+
+    def consensus(self, id: str, place: int) -> float:
+        """CIDEr-D by `hoca.metrics` of one caption, its video's other captions being the references."""
+        ended = {each: [f"{caption} end" for caption in captions] for each, captions in CORPUS.items()}
+        candidate = ended[id].pop(place)
+        if not ended[id]:
+            return 0.0
+        frequencies = Counter(gram for captions in CORPUS.values() for gram in self.grams(captions))
+        evaluator = Evaluator(ended, document_frequencies=frequencies, documents=len(CORPUS))
+        candidates = {each: candidate if each == id else captions[0] for each, captions in ended.items()}
+        return evaluator.evaluate(candidates, ("CIDEr",)).per_video[id]["CIDEr"]
+
+    def grams(self, captions: Sequence[str]) -> set[tuple[str, ...]]:
+        said = [[*caption.split(), "end"] for caption in captions]
+        return {
+            tuple(words[first : first + size])
+            for words in said
+            for size in range(1, 5)
+            for first in range(len(words) - size + 1)
+        }
+
+    def test_weights_of_one_are_cross_entropy(self, tmp_path: Path) -> None:
+        """Videos of a single caption have no consensus: every caption counts the same, and the runs are alike."""
+        data = write_dataset(tmp_path / "data", counts={"train": 8, "validation": 2})
+        dataset = FolderDataset(data)
+        lines = [{"id": v.id, "split": v.split, "captions": v.captions[:1]} for v in dataset.corpus.videos]
+        write_captions(data, lines)
+        captions = captions_of(FolderDataset(data))
+        vocabulary = Vocabulary.build(caption for of in captions.values() for caption in of)
+        assert made("wxe", vocabulary, captions).caption_weights() == {id: [1.0] for id in captions}
+        found = {}
+        for name in ("xe", "wxe"):
+            found[name] = hoca.load(train(tiny(data, tmp_path / name, objective=name))).model.state_dict()
+        assert rows(tmp_path / "xe") == rows(tmp_path / "wxe")
+        assert all(torch.equal(value, found["wxe"][key]) for key, value in found["xe"].items())
+
+    def test_training_follows_the_weights(self, tiny_data: Path, tmp_path: Path) -> None:
+        """The first loss of a run by hand: the captions' losses times their weights."""
+        keys = {"epochs": 1, "batch_size": 1000, "learning_rate": 0.0, "dropout": 0.0}
+        run = train(tiny(tiny_data, tmp_path / "run", objective="wxe", **keys))
+        model, dataset = hoca.load(run).model, FolderDataset(tiny_data)
+        weights = made("wxe", model.vocabulary, captions_of(dataset)).caption_weights()
+        total = count = 0.0
+        for video in dataset.videos("train"):
+            for weight, caption in zip(weights[video.id], video.captions, strict=True):
+                words = torch.tensor([[model.vocabulary.encode(caption)]])
+                logits = model(*dataset.padded([video.id]), words[:, :, :-1])
+                total += weight * float(word_losses(logits, words[:, :, 1:], model.vocabulary.pad).sum().detach())
+                count += 1
+        assert column(run, "loss") == pytest.approx([total / count], rel=1e-5)
+
+
+REWARD: dict[str, Any] = {"samples": 4, "xe_weight": 0.0, "learning_rate": 0.01, "dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def first(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tiny(tiny_data, tmp_path_factory.mktemp("objectives") / "first", epochs=8))
+
+
+class TestReward:
+    def test_what_earns_more_becomes_likelier(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
+        changes = {"objective": "scst-loo", "init_from": str(first), "epochs": 6}
+        second = train(tiny(tiny_data, tmp_path / "run", **changes, **REWARD))
+        assert self.expected(second, tiny_data) > self.expected(first, tiny_data) + 0.1
+
+    def expected(self, run: Path, data: Path) -> float:
+        """The mean reward of captions that the model draws of its training videos."""
+        model, dataset = hoca.load(run).model, FolderDataset(data)
+        objective = made("scst-loo", model.vocabulary, captions_of(dataset), samples=40)
+        return float(objective.examples(model, whole_split(dataset, model.vocabulary)).targets[REWARDS].mean())
+
+    def test_a_beam_learns_to_prefer_what_earns_more(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
+        changes = {"objective": "beam-reward", "init_from": str(first), "epochs": 6}
+        second = train(tiny(tiny_data, tmp_path / "run", **changes, **REWARD))
+        expected = [-loss for loss in column(second, "loss")]
+        assert expected[-1] > expected[0] + 0.2
+
+    def test_the_baseline_is_the_mean_of_the_others(self, tiny_data: Path) -> None:
+        dataset = FolderDataset(tiny_data)
+        vocabulary = Vocabulary.build(dataset.corpus.captions("train"))
+        objective = made("scst-loo", vocabulary, captions_of(dataset), samples=3)
+        video = dataset.videos("train")[1]
+        drawn = np.full((3, 10), vocabulary.pad)
+        for row, text in zip(drawn, [*video.captions[:2], "something"], strict=True):
+            ids = vocabulary.encode(text)
+            row[: len(ids)] = ids
+        rewards = torch.from_numpy(objective.reward([video.id] * 3, drawn))[None]
+        advantage = self.advantages(objective, rewards)
+        assert float(advantage.sum()) == pytest.approx(0.0, abs=1e-5)
+        assert int(advantage.argmin()) == 2
+
+    def test_advantages_of_a_video_sum_to_zero(self) -> None:
+        objective = made("scst-loo", Vocabulary(["a"]), CORPUS)
+        by_hand = self.advantages(objective, torch.tensor([[3.0, 1.0, 2.0]]))
+        assert by_hand.tolist() == [pytest.approx([(3 - 1.5) / 3, (1 - 2.5) / 3, 0.0])]
+        found = self.advantages(objective, torch.rand(50, 5, dtype=torch.float64) * 10)
+        torch.testing.assert_close(found.sum(1), torch.zeros(50, dtype=torch.float64))
+        assert bool((found.abs().sum(1) > 0).all())
+
+    def advantages(self, objective: Objective, rewards: torch.Tensor) -> torch.Tensor:
+        """What the gradient makes of the log-probability of each caption, [B, S]."""
+        logprob = torch.zeros_like(rewards, requires_grad=True)
+        return torch.autograd.grad(objective.earned(logprob, rewards).sum(), logprob)[0]
+
+    def test_a_beam_earns_what_its_sentences_are_expected_to(self) -> None:
+        objective = made("beam-reward", Vocabulary(["a"]), CORPUS)
+        logprob = torch.tensor([[0.7, 0.2, 0.1], [0.5, 0.5, 0.0]]).mul(0.01).log()
+        earned = objective.earned(logprob, torch.tensor([[1.0, 2.0, 3.0], [4.0, 2.0, 9.0]]))
+        assert earned.tolist() == pytest.approx([1.4, 3.0])
+
+    @pytest.mark.parametrize("name", ["scst-loo", "beam-reward"])
+    def test_what_is_drawn_keeps_to_the_search(self, first: Path, tiny_data: Path, name: str) -> None:
+        model, dataset = hoca.load(first).model, FolderDataset(tiny_data)
+        objective = made(name, model.vocabulary, captions_of(dataset), no_repeat=1, max_length=4, samples=3)
+        batch = whole_split(dataset, model.vocabulary)
+        examples = objective.examples(model, batch)
+        drawn = examples.words[:, : objective.own(examples)]
+        assert drawn.shape[:2] == (len(batch), 3)
+        sentences = [model.vocabulary.decode(words).split() for words in drawn.flatten(0, 1)]
+        assert all(len(set(words)) == len(words) <= 4 for words in sentences)
+
+    def test_breaking_off_earns_less_than_ending(self) -> None:
+        references = {1: [[5, 6, 7, 2]], 2: [[8, 9, 2]]}
+        reward = CiderReward(references)
+        ended, broken = reward([1, 1], np.array([[5, 6, 7, 2], [5, 6, 7, -1]]))
+        assert ended > broken
+
+    def test_the_end_of_a_sentence_is_a_word_of_the_reward(self, first: Path, tiny_data: Path) -> None:
+        """The loss by hand: CIDEr-D of the beam's sentences with `end` after every caption, weighed by p(sentence)."""
+        captioner, dataset = hoca.load(first), FolderDataset(tiny_data)
+        model = captioner.model
+        objective = made("beam-reward", model.vocabulary, captions_of(dataset), **REWARD)
+        batch = whole_split(dataset, model.vocabulary)
+        found = replace(captioner.search, beam=4)(model, model.encode(batch.features, batch.lengths))
+        ended = {id: [f"{caption} end" for caption in captions] for id, captions in captions_of(dataset).items()}
+        evaluator, rewards = Evaluator(ended), []
+        for place in range(4):
+            texts = {id: f"{of[place]} end" for id, of in zip(batch.ids, found.texts(model.vocabulary), strict=True)}
+            scores = evaluator.evaluate(texts, ("CIDEr",)).per_video
+            rewards.append([scores[id]["CIDEr"] for id in batch.ids])
+        earned = (found.logprob.softmax(1) * torch.tensor(rewards).T).sum(1).mean()
+        assert step_losses(model, objective, batch)[WORDS] == pytest.approx(
+            -float(earned) * batch.caption_count, rel=1e-4
+        )
+
+    def test_the_likelihood_takes_part(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
+        changes = {"objective": "scst-loo", "samples": 2, "dropout": 0.0, "epochs": 1, "learning_rate": 0.0}
+        alone, both = (
+            train(tiny(tiny_data, tmp_path / f"run-{weight}", init_from=str(first), xe_weight=weight, **changes))
+            for weight in (0.0, 1.0)
+        )
+        assert column(both, "loss")[0] > column(alone, "loss")[0] + 1
+
+
+def step_losses(model: CaptionModel, objective: Objective, batch: Batch) -> dict[str, float]:
+    """All losses of a batch by name, summed over its captions."""
+    found = TeacherForcing(model, objective)(objective.examples(model, batch))
+    return {name: float(each.loss.detach()) for name, each in found.items()}
+
+
+class TestLossesOfTheModel:
+    def test_they_are_logged_by_name(self, tiny_data: Path, tmp_path: Path) -> None:
+        accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+        run = train(tiny(tiny_data, tmp_path / "run", model="recnet-global", dropout=0.0))
+        assert list(rows(run)[0]) == ["epoch", "step", "loss", "words", "reconstruction", "CIDEr", "learning_rate"]
+        parts = zip(column(run, "words"), column(run, "reconstruction"), strict=True)
+        assert column(run, "loss") == pytest.approx([words + 0.2 * other for words, other in parts], rel=1e-5)
+        assert all(value > 0 for value in column(run, "reconstruction"))
+        events = accumulator.EventAccumulator(str(run / "events")).Reload()
+        for name in ("loss", "words", "reconstruction"):
+            assert [event.value for event in events.Scalars(name)] == pytest.approx(column(run, name)), name
+
+    def test_a_model_without_any_logs_the_loss_alone(self, tiny_data: Path, tmp_path: Path) -> None:
+        run = train(tiny(tiny_data, tmp_path / "run", model="sa-lstm", epochs=1))
+        assert list(rows(run)[0]) == ["epoch", "step", "loss", "CIDEr", "learning_rate"]
+
+    def test_they_are_about_the_given_captions_not_the_drawn_ones(self, tiny_data: Path, tmp_path: Path) -> None:
+        run = train(tiny(tiny_data, tmp_path / "run", model="recnet-global", epochs=1))
+        model, dataset = hoca.load(run).model, FolderDataset(tiny_data)
+        batch = whole_split(dataset, model.vocabulary)
+        given, rewarded = (
+            step_losses(model, made(name, model.vocabulary, captions_of(dataset)), batch) for name in ("xe", "scst-loo")
+        )
+        assert rewarded["reconstruction"] == pytest.approx(given["reconstruction"], rel=1e-5)
+        assert rewarded[WORDS] != given[WORDS]
