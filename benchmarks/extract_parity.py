@@ -2,10 +2,11 @@
 
     hoca extract ../shared/data/msrvtt/clips --out store && python benchmarks/extract_parity.py store
 
-reads a feature store of the MSR-VTT clips, or several whose modalities are put together (a later one wins); without
-one (`--clips 10`) it extracts that many clips itself. The pictures in images/samples are extracted in any case. Needs
-the research data (HOCA_DATA, or ../shared/data). Writes results/extract-parity.csv: cosine per step, least and median,
-and the worst clips by name with what is known about them.
+reads a feature store of the MSR-VTT clips, or several whose modalities are put together (a later one wins; image
+features by different backbones are compared apart); without one (`--clips 10`) it extracts that many clips itself. The
+pictures in images/samples are extracted in any case. Needs the research data (HOCA_DATA, or ../shared/data). Writes
+results/extract-parity.csv: cosine per step, least and median, and the worst clips by name with what is known about
+them. What was not compared keeps its rows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,8 @@ DATA = Path(os.environ.get("HOCA_DATA", ROOT.parent / "shared" / "data"))
 FIELDS = ("what", "items", "steps", "least", "median", "note")
 WORST = 3
 Features = dict[str, np.ndarray]
+IMAGES = ("dinov2-small", "efficientnet-lite2")  # the backbones whose features are stored
+NAMES = (*IMAGES, "motion", "audio")
 
 
 def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -42,7 +46,7 @@ def restored(quantised: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def expected_clips() -> dict[str, Features]:
-    """The stored features of the clips; a clip without sound has no audio."""
+    """The stored features of the clips, those of images by their backbone; a clip without sound has no audio."""
     arrays = np.load(DATA / "msrvtt" / "clip-features.npz", allow_pickle=False)
     lengths = {"image": 20, "motion": 20}
     whole = {name: arrays[name] for name in ("image", "motion", "audio")}
@@ -50,14 +54,22 @@ def expected_clips() -> dict[str, Features]:
     for row, id in enumerate(map(str, arrays["ids"])):
         steps = lengths | {"audio": int(arrays["audio_length"][row])}
         found[id] = {
-            name: restored(values[row, : steps[name]], arrays[f"{name}_scale"])
+            "efficientnet-lite2" if name == "image" else name: restored(
+                values[row, : steps[name]], arrays[f"{name}_scale"]
+            )
             for name, values in whole.items()
             if steps[name]
         }
+    arrays = np.load(DATA / "dinov2" / "clips.npz", allow_pickle=False)
+    for id, values in zip(map(str, arrays["ids"]), arrays["q"], strict=True):
+        found[id]["dinov2-small"] = arrays["zero"] + arrays["scale"] * values
     return found
 
 
-def expected_pictures() -> dict[str, np.ndarray]:
+def expected_pictures(backbone: str) -> dict[str, np.ndarray]:
+    if backbone == "dinov2-small":
+        arrays = np.load(DATA / "dinov2" / "samples.npz", allow_pickle=False)
+        return {str(id): values[None] for id, values in zip(arrays["ids"], arrays["x"], strict=True)}
     arrays = np.load(DATA / "images" / "flickr8k.npz", allow_pickle=False)
     with gzip.open(DATA / "images" / "flickr8k.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = {line["id"]: line["rows"] for line in map(json.loads, lines)}
@@ -70,9 +82,15 @@ def stored(folders: list[Path]) -> dict[str, Features]:
     made: dict[str, Features] = {}
     for store in map(features.FeatureStore, folders):
         for id in store:
-            absent = {name: np.zeros((0, 1)) for name in store.header(id).absent}
-            made[id] = made.get(id, {}) | absent | store[id]
+            header = store.header(id)
+            found = {name: np.zeros((0, 1)) for name in header.absent} | store[id]
+            made[id] = made.get(id, {}) | _by_backbone(found, header.specification)
     return made
+
+
+def _by_backbone(found: Features, specification: dict[str, Any]) -> Features:
+    """Image features under the name of their backbone."""
+    return {specification[name]["backbone"] if name == "image" else name: values for name, values in found.items()}
 
 
 def extracted(count: int, device: str, precision: str) -> Iterator[tuple[str, Features]]:
@@ -81,11 +99,12 @@ def extracted(count: int, device: str, precision: str) -> Iterator[tuple[str, Fe
     with features.Extractor(features.specify(), device=device, precision=precision) as extractor:
         for file in track(chosen, total=len(chosen), what="clips"):
             found = extractor.extract(file)
-            yield file.stem, {name: np.zeros((0, 1)) for name in found.absent} | found.features
+            values = {name: np.zeros((0, 1)) for name in found.absent} | found.features
+            yield file.stem, _by_backbone(values, dict(extractor.specification))
 
 
-def pictures(device: str, precision: str) -> Iterator[tuple[str, np.ndarray]]:
-    specification = features.specify(motion=None, audio=None)
+def pictures(backbone: str, device: str, precision: str) -> Iterator[tuple[str, np.ndarray]]:
+    specification = features.specify(backbone, motion=None, audio=None)
     specification["image"]["steps"] = 1
     files = sorted((DATA / "images" / "samples").glob("*.jpg"))
     with features.Extractor(specification, device=device, precision=precision) as extractor:
@@ -100,9 +119,9 @@ def row(what: str, each: dict[str, np.ndarray], note: str = "") -> dict[str, obj
 
 
 def compare(made: dict[str, Features], facts: dict[str, dict[str, str]]) -> Iterator[dict[str, object]]:
-    """A row for each modality, and one for each of its worst clips."""
+    """A row for each kind of features, and one for each of its worst clips."""
     expected = expected_clips()
-    for name in ("image", "motion", "audio"):
+    for name in NAMES:
         asked = {id: values[name] for id, values in made.items() if name in values}
         both = {id: (one, expected[id][name]) for id, one in asked.items() if len(one) and name in expected[id]}
         alone = sorted(id for id, one in asked.items() if bool(len(one)) != (name in expected[id]))
@@ -135,6 +154,21 @@ def _shifted(one: np.ndarray, other: np.ndarray, by: int) -> float:
     return float(np.median(cosines(first, second))) if len(first) else -1.0
 
 
+def kept_rows(table: Path, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows with those of an earlier table about what was not compared now, in the order of `NAMES`."""
+    if table.is_file():
+        with open(table, encoding="utf-8", newline="") as file:
+            done = {_kind(row) for row in rows}
+            rows = [*rows, *(old for old in csv.DictReader(file) if _kind(old) not in done)]
+    return sorted(rows, key=lambda row: (NAMES.index(_kind(row)[0]), _kind(row)[1]))
+
+
+def _kind(row: dict[str, Any]) -> tuple[str, bool]:
+    """What a row compares, and whether on pictures."""
+    name, _, rest = str(row["what"]).partition(", ")
+    return name, rest.endswith("pictures")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", nargs="*", type=Path)
@@ -148,9 +182,11 @@ def main() -> None:
     key = next(iter(table[0]))
     made = stored(chosen.stores) or dict(extracted(chosen.clips, chosen.device, chosen.precision))
     rows = list(compare(made, {line[key]: line for line in table}))
-    wanted = expected_pictures()
-    each = {id: cosines(values, wanted[id]) for id, values in pictures(chosen.device, chosen.precision)}
-    rows.append(row("60 pictures, image", each))
+    for backbone in IMAGES:
+        wanted = expected_pictures(backbone)
+        each = {id: cosines(values, wanted[id]) for id, values in pictures(backbone, chosen.device, chosen.precision)}
+        rows.append(row(f"{backbone}, 60 pictures", each))
+    rows = kept_rows(chosen.out, rows)
     with replacing(chosen.out) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
