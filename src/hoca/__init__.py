@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Caption", "VideoCaptioner", "__version__", "load"]
 
-_PARTS = ("assets", "data", "explain", "features", "generation", "media", "metrics", "models", "ops", "training")
+_PARTS = (
+    *("assets", "checkpoint", "data", "evaluation", "explain", "features", "generation", "media", "metrics"),
+    *("models", "networks", "ops", "text", "training"),
+)
 
 
 def __getattr__(name: str) -> Any:
