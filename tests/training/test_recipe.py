@@ -340,3 +340,10 @@ def test_every_key_in_recipes_is_known_and_has_a_comment(path: Path) -> None:
     assert [line.strip().partition(":")[0] for line in lines] == keys
     assert all(re.search(r"\S +# \S", line) for line in lines)
     read_recipe(path)
+
+
+def test_each_stage_begins_from_the_one_before_it_and_has_its_vectors() -> None:
+    stages = [{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "d", "init_from": "default"}]
+    recipe = Recipe.of({"run": "r", "data": {"word_vectors": "v.npz"}, "stages": stages})
+    assert [stage.init_from for stage in recipe.in_stages()] == [None, "r/1-a", "r/2-b", "default"]
+    assert [stage.data.word_vectors for stage in recipe.in_stages()] == ["v.npz", None, None, None]
