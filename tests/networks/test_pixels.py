@@ -1,4 +1,4 @@
-"""The range of values in which a network takes pixels, at its first convolution."""
+"""The range of values in which a network takes pixels and samples, at its first convolution."""
 
 from __future__ import annotations
 
@@ -30,3 +30,11 @@ def test_black_and_white_go_through_the_first_convolution(name: str) -> None:
         middle = found[(slice(None), *(size // 2 for size in found.shape[1:]))]  # [channels]
         expected = (value * weight.flatten(1).sum(1) + bias).relu()
         torch.testing.assert_close(middle, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_full_scale_sound_is_256_at_the_first_convolution_of_soundnet() -> None:
+    network = BACKBONES["soundnet-8"].build().eval().requires_grad_(False)
+    seen: list[Tensor] = []
+    network.conv1.register_forward_hook(lambda _, given, __: seen.append(given[0]))
+    network(torch.tensor([1.0, -0.5]).repeat(1, 20_000))
+    assert seen[0][0, 0, :2].tolist() == [256.0, -128.0]
