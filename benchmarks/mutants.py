@@ -38,7 +38,8 @@ LIST = Path(__file__).with_name("mutants.yaml")
 COPIED = ("src", "tests", "benchmarks", "docs", "recipes", "results", "Makefile", "pyproject.toml", "README.md")
 COLUMNS = ("name", "area", "file", "noticed", "seconds", "tests", "hash")
 ENOUGH = 0.95
-LONGEST = 900.0  # seconds that tests may take without a fault
+LONGEST = 3600.0  # seconds, of all tests together without a fault
+HANGS = 400.0  # seconds after which tests with a fault have noticed it
 
 Tests = tuple[str, ...]
 Row = dict[str, str]
@@ -90,6 +91,7 @@ class Mutant:
 
 def main() -> None:
     options = parse_options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as Ctrl-C: no test and no copy is left behind
     mutants = read_list(LIST)
     chosen = [each for each in mutants if fnmatch(each.name, options.only) or fnmatch(each.file, options.only)]
     if not chosen:
@@ -127,13 +129,12 @@ def examine(root: Path, mutants: Sequence[Mutant], jobs: int = 1) -> Iterator[Ro
     """Try the faults, and give the row of each as it is known."""
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         copies = [copied(root, Path(folder) / str(number)) for number in range(min(jobs, len(mutants)))]
-        sets = list(dict.fromkeys(mutant.tests for mutant in mutants))
-        limits = {}
-        for trial in track(tried(((tests, None, LONGEST) for tests in sets), copies), total=len(sets), what="tests"):
+        named = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
+        parts = [tuple(named[number :: len(copies)]) for number in range(len(copies))]
+        for trial in track(tried(((tests, None, LONGEST) for tests in parts), copies), total=len(parts), what="tests"):
             if trial.noticed:
                 sys.exit(f"without a fault, these tests do not pass: {' '.join(trial.tests)}\n{trial.output}")
-            limits[trial.tests] = 60 + 5 * trial.seconds  # the machine may be busier later
-        planned = ((mutant.tests, mutant, limits[mutant.tests]) for mutant in mutants)
+        planned = ((mutant.tests, mutant, HANGS) for mutant in mutants)
         for trial in track(tried(planned, copies), total=len(mutants), what="faults"):
             mutant = trial.mutant
             assert mutant is not None
@@ -142,7 +143,7 @@ def examine(root: Path, mutants: Sequence[Mutant], jobs: int = 1) -> Iterator[Ro
             yield {
                 **{"name": mutant.name, "area": mutant.area, "file": mutant.file},
                 **{"noticed": "yes" if trial.noticed else "no", "seconds": f"{trial.seconds:.1f}"},
-                **{"tests": " ".join(mutant.tests), "hash": mutant.fingerprint(root)},
+                **{"tests": " ".join(mutant.tests), "hash": mutant.fingerprint(trial.copy)},
             }
 
 
