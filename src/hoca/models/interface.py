@@ -55,6 +55,8 @@ class Explanation:
     shares: dict[str, Tensor] = field(default_factory=dict)  # β, how much each modality counts, [B, R, L]
     groups: dict[str, dict[Group, Tensor]] = field(default_factory=dict)  # α_g per modality and group, [B, R, L, T_m]
     theta: dict[str, dict[Group, float]] = field(default_factory=dict)  # weight of each group where there are several
+    choices: dict[str, dict[str, Tensor]] = field(default_factory=dict)  # what a word chose among → option → [B, R, L]
+    found: dict[str, dict[str, Tensor]] = field(default_factory=dict)  # in the whole video: tags, topics → item → [B]
 
 
 class TrainingBatch(Protocol):
