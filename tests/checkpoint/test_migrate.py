@@ -111,14 +111,14 @@ RECIPE: dict[str, Any] = {
 }
 
 
-def write_1(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+def write_1(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any], version: int = 1) -> None:
     text = json.dumps(facts, ensure_ascii=False)
     checksum = zlib.crc32(text.encode())
     for key in sorted(tensors):
         value = tensors[key].contiguous()
         checksum = zlib.crc32(f"{key} {value.dtype} {tuple(value.shape)}".encode(), checksum)
         checksum = zlib.crc32(value.flatten().view(torch.uint8).numpy().tobytes(), checksum)
-    metadata = {"format": "hoca-checkpoint-1", "facts": text, "checksum": f"{checksum:08x}"}
+    metadata = {"format": f"hoca-checkpoint-{version}", "facts": text, "checksum": f"{checksum:08x}"}
     save_file({key: value.contiguous() for key, value in tensors.items()}, path, metadata=metadata)
 
 
@@ -335,3 +335,34 @@ def test_todays_format_needs_no_change(tmp_path: Path) -> None:
 def metadata(path: Path) -> dict[str, str]:
     with safe_open(path, framework="pt") as file:
         return file.metadata()
+
+
+def format_2(path: Path, **more: Any) -> None:
+    """A checkpoint of today as format 2 wrote it, with the two options that it still had."""
+    found, written = read_checkpoint(path), metadata(path)
+    facts = found.facts | {"config": found.facts["config"] | {"bottleneck": 0, **more}}
+    train_ = facts["recipe"]["train"] | {"step_dropout": 0.0}
+    facts["recipe"] = facts["recipe"] | {"train": train_, "model": facts["recipe"]["model"] | {"bottleneck": 0}}
+    write_1(path, found.tensors, facts, version=2)
+    assert written["format"] != metadata(path)["format"]
+
+
+def test_a_run_of_format_2_resumes(begun: Recipe, tmp_path: Path) -> None:
+    second = changed(begun, run=str(tmp_path / "second"))
+    shutil.copytree(begun.run, second.run)
+    for path in (Path(second.run) / "checkpoint").glob("*.safetensors"):
+        format_2(path)
+    recipe = Path(second.run) / "recipe.yaml"
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("train:\n", "train:\n  step_dropout: 0.0\n"))
+    train(changed(second, epochs=2), resume=True)
+    whole = changed(begun, run=str(tmp_path / "whole"), epochs=2)
+    train(whole)
+    assert rows(Path(second.run)) == rows(Path(whole.run))
+
+
+def test_a_model_that_used_what_is_gone_is_refused_by_name(begun: Recipe, tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    shutil.copy(Checkpoints(Path(begun.run)).best, path)
+    format_2(path, bottleneck=4)
+    with pytest.raises(UserError, match="'bottleneck'"):
+        load_model(path)

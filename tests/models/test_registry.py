@@ -87,7 +87,7 @@ def test_the_defaults_are_the_papers_settings() -> None:
     assert (config.hidden, config.attention, config.embedding) == (512, 512, 300)
     assert (config.dropout, config.encoder_dropout, config.rank) == (0.5, 0.0, 1)
     assert (config.merge, config.fusion, config.share_projections) == ("weights", "hierarchical", False)
-    assert (config.normalise, config.bottleneck, config.tie_words, config.word_detector) == (False, 0, False, ())
+    assert (config.normalise, config.tie_words, config.word_detector) == (False, False, ())
     assert config.max_steps == {"image": 80, "motion": 80, "audio": 80}
 
 

@@ -1,4 +1,4 @@
-"""Dropping modalities and time steps of training videos."""
+"""Dropping modalities of training videos."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from hoca.data import Batch
 from hoca.training import train
-from hoca.training.augment import drop_modalities, drop_steps
+from hoca.training.augment import drop_modalities
 
 from .tiny import column, tiny
 
@@ -43,20 +43,5 @@ def test_none_by_default() -> None:
 
 
 def test_a_model_trained_so_captions_from_any_modality(tiny_data: Path, tmp_path: Path) -> None:
-    run = train(tiny(tiny_data, tmp_path / "run", modality_dropout=0.3, step_dropout=0.3, epochs=2))
+    run = train(tiny(tiny_data, tmp_path / "run", modality_dropout=0.3, epochs=2))
     assert np.isfinite(column(run, "loss")).all()
-
-
-def test_the_steps_that_stay_keep_their_order() -> None:
-    lengths = torch.arange(500) % 9
-    steps = torch.arange(1.0, 9.0).expand(500, -1) * (torch.arange(8) < lengths[:, None])
-    before = Batch([], {"image": steps[..., None].expand(-1, -1, 3)}, {"image": lengths}, torch.empty(0), 0, 0)
-    after = drop_steps(before, 0.4)
-    assert bool(((after.lengths["image"] == 0) == (lengths == 0)).all())
-    for length, values in zip(after.lengths["image"], after.features["image"][..., 0], strict=True):
-        kept = values[:length]
-        assert bool((kept > 0).all())
-        assert bool((kept.diff() > 0).all())
-    several = lengths > 4
-    share = float(after.lengths["image"][several].sum() / lengths[several].sum())
-    assert share == pytest.approx(0.6, abs=0.05)

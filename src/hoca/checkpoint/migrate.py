@@ -9,7 +9,7 @@ from typing import Any
 
 from hoca.errors import UserError
 
-VERSION = 2
+VERSION = 3
 Facts = dict[str, Any]
 
 # Keys of the flat recipes of format 1 → where they stand now.
@@ -36,20 +36,25 @@ FLAT_KEYS = {
         key: f"model.{key}"
         for key in (
             *("orders", "groups", "rank", "merge", "fusion", "share_projections", "hidden", "attention", "embedding"),
-            *("dropout", "encoder_dropout", "normalise", "bottleneck", "tie_words", "max_steps"),
+            *("dropout", "encoder_dropout", "normalise", "tie_words", "max_steps"),
         )
     },
     **{
         key: f"train.{key}"
         for key in (
-            *("modality_dropout", "step_dropout", "epochs", "learning_rate", "schedule", "warmup", "weight_decay"),
+            *("modality_dropout", "epochs", "learning_rate", "schedule", "warmup", "weight_decay"),
             *("samples", "label_smoothing", "gradient_clip", "precision", "workers", "patience", "validate_every"),
             "checkpoint_every",
         )
     },
     **{key: f"search.{key}" for key in ("beam", "length_penalty", "max_length", "no_repeat")},
 }
-GONE = {"drawn": "train.objective: scst-loo or beam-reward"}
+GONE = {
+    "drawn": "train.objective: scst-loo or beam-reward",
+    "bottleneck": "model.tie_words",
+    "step_dropout": "train.modality_dropout",
+}
+OFF = (("model", "bottleneck"), ("train", "step_dropout"))  # section and key of format 2, gone since nobody set them
 
 
 def version_of(name: str | None, path: Path) -> int:
@@ -92,6 +97,26 @@ def from_1(facts: Facts) -> Facts:
     return new
 
 
+def from_2(facts: Facts) -> Facts:
+    """Format 2 named two options that are gone; a model that used one is refused by name."""
+    new = dict(facts)
+    if isinstance(config := facts.get("config"), Mapping) and config.get("bottleneck") == 0:
+        new["config"] = {key: value for key, value in config.items() if key != "bottleneck"}
+    if isinstance(facts.get("recipe"), Mapping):
+        new["recipe"] = without_gone(facts["recipe"])
+    return new
+
+
+def without_gone(recipe: Mapping[str, Any]) -> Facts:
+    """A recipe of format 2 without the keys that are gone, where they changed nothing."""
+    new = dict(recipe)
+    for section, name in OFF:
+        given = new.get(section)
+        if isinstance(given, Mapping) and given.get(name) == 0:
+            new[section] = {key: value for key, value in given.items() if key != name}
+    return new
+
+
 def sections(flat: Mapping[str, Any]) -> dict[str, Any]:
     """A flat recipe of format 1 in the sections of today."""
     recipe: dict[str, Any] = {}
@@ -123,4 +148,4 @@ def _name(config: Mapping[str, Any]) -> str:
     return f"l-hoca-{orders}" if config.get("form", "low-rank") == "low-rank" else f"hoca-{orders}"
 
 
-STEPS: dict[int, Callable[[Facts], Facts]] = {1: from_1}
+STEPS: dict[int, Callable[[Facts], Facts]] = {1: from_1, 2: from_2}

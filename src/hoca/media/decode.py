@@ -13,7 +13,7 @@ from hoca.files import printable
 from hoca.media import seek
 from hoca.media.gather import Gatherer, numbers
 from hoca.media.request import DecodedVideo, DecodeLimits, Request
-from hoca.media.sound import Sound
+from hoca.media.sound import Waveform
 from hoca.media.source import opened, reason
 from hoca.media.streams import Watch, frames, picture_stream, seconds, sound_stream
 from hoca.media.survey import Survey, survey
@@ -28,7 +28,7 @@ class _Seen:
     times: list[float] = field(default_factory=list)  # of all frames, from the first one
     start: float | None = None  # presentation time of the first frame
     interval: float = 0.0  # how long the last frame stays
-    sound: Sound | None = None
+    sound: Waveform | None = None
     complaint: str = ""  # the decoder's first
     sound_complaint: str = ""
 
@@ -114,7 +114,7 @@ def _stream(request: Request, gatherer: Gatherer | None, seen: _Seen, watch: Wat
         sound = None
         if request.rate and seen.sound is None and (voice := sound_stream(container)) is not None:
             most = watch.limits.seconds if request.sound_seconds is None else request.sound_seconds
-            sound = seen.sound = Sound(request.rate, min(most, watch.limits.seconds))
+            sound = seen.sound = Waveform(request.rate, min(most, watch.limits.seconds))
         if picture is not None:
             seen.times, seen.start = [], None
             tick = float(1 / (picture.average_rate or 25))
@@ -133,7 +133,7 @@ def _stream(request: Request, gatherer: Gatherer | None, seen: _Seen, watch: Wat
                 break
 
 
-def _hear(frame: Any, sound: Sound, seen: _Seen) -> None:
+def _hear(frame: Any, sound: Waveform, seen: _Seen) -> None:
     import av
 
     try:

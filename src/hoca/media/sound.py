@@ -9,7 +9,7 @@ import numpy as np
 from hoca.media.streams import seconds
 
 
-class Sound:
+class Waveform:
     """The mean of the channels, float32, at `rate` samples a second, at most `most` seconds of it."""
 
     def __init__(self, rate: int, most: float) -> None:

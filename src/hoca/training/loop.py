@@ -22,7 +22,7 @@ from hoca.errors import UserError
 from hoca.evaluation import caption_split
 from hoca.metrics import Evaluator
 from hoca.progress import say
-from hoca.training.augment import drop_modalities, drop_steps
+from hoca.training.augment import drop_modalities
 from hoca.training.build import (
     build_dataset,
     build_model,
@@ -136,8 +136,7 @@ class Trainer:
 
     def _step(self, batch: Batch) -> None:
         progress = self.state.progress
-        shown = drop_steps(batch, self.settings.step_dropout)
-        shown = drop_modalities(shown, self.settings.modality_dropout)
+        shown = drop_modalities(batch, self.settings.modality_dropout)
         losses = self.step(shown, self._learning_rate(progress.step))
         self._check_loss()
         self._unchecked = list(losses), AsyncScalars(torch.stack(list(losses.values()))), batch.caption_count, batch.ids

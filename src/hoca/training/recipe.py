@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
-from hoca.checkpoint.migrate import FLAT_KEYS, GONE, sections
+from hoca.checkpoint.migrate import FLAT_KEYS, GONE, sections, without_gone
 from hoca.errors import UserError, nearest
 from hoca.files import replacing
 from hoca.generation import Search
@@ -64,9 +64,6 @@ class TrainSection:
     label_smoothing: float = option(0.0, "share of the target spread over all words", least=0, below=1)
     modality_dropout: float = option(
         0.0, "probability that a modality of a training video is dropped; one always stays", least=0, below=1
-    )
-    step_dropout: float = option(
-        0.0, "probability that a time step of a training video is dropped; one always stays", least=0, below=1
     )
     ema_decay: float = option(
         0.0, "decay of a running average of the weights, which is validated and kept; 0 = off", least=0, below=1
@@ -203,7 +200,7 @@ def read_run(run: Path) -> Recipe:
     """The recipe that a run was made with; that of an older hoca as today's."""
     values = _read_yaml(run / "recipe.yaml")
     flat = not any(name in values and isinstance(values[name], Mapping) for name in SECTIONS)
-    return Recipe.of(sections(values) if flat else values, str(run / "recipe.yaml"))
+    return Recipe.of(sections(values) if flat else without_gone(values), str(run / "recipe.yaml"))
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,6 @@ def test_max_steps_is_80_where_it_is_not_given() -> None:
         ({"orders": (1,), "hidden": 1 << 16}, "hidden=65536 must be at least 1 and below 65536"),
         ({"orders": (1,), "hidden": 8.5}, "hidden=8.5 must be a whole number"),
         ({"orders": (1,), "normalise": 1}, "normalise=1 must be true or false"),
-        ({"orders": (1,), "bottleneck": -1}, "bottleneck=-1 must be at least 0"),
         ({"orders": (1,), "word_detector": ["smell"]}, "word_detector names 'smell', which is no modality"),
         ({"orders": (1,), "word_detector": ["image", "image"]}, "word_detector names a modality twice"),
         ({"orders": (1,), "atention": 4}, "did you mean 'attention'"),

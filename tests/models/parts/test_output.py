@@ -1,24 +1,14 @@
-"""The words' scores: in full, through a bottleneck, and tied to the word vectors."""
+"""The words' scores: in full, and tied to the word vectors."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from hoca.errors import UserError
 from hoca.models import create
 from hoca.models.parts.output import PadRows
 
 from ..tiny import SIZES, VOCABULARY, WIDTHS, captioner, captions, videos
-
-
-def test_a_bottleneck_is_the_full_layer_with_a_matrix_of_low_rank() -> None:
-    small, full = captioner(bottleneck=3), captioner()
-    weights = small.state_dict()
-    narrow, wide = weights.pop("output.narrow.weight"), weights["output.linear.weight"]
-    weights["output.linear.weight"] = wide @ narrow
-    full.load_state_dict(weights)
-    torch.testing.assert_close(small(videos_ := videos(), {}, said := captions()), full(videos_, {}, said))
 
 
 def test_tied_scores_follow_the_word_vectors() -> None:
@@ -46,13 +36,7 @@ def test_a_small_output_layer_is_small() -> None:
 
     inputs = SIZES["hidden"] * 7
     assert count() == (inputs + 1) * len(VOCABULARY)
-    assert count(bottleneck=2) == 2 * inputs + 3 * len(VOCABULARY)
     assert count(tie_words=True) == SIZES["embedding"] * inputs + len(VOCABULARY)
-
-
-def test_a_negative_bottleneck_is_refused() -> None:
-    with pytest.raises(UserError, match="bottleneck=-1"):
-        captioner(bottleneck=-1)
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (5,)])

@@ -49,7 +49,7 @@ class Captioner(CaptionModel):
         self.attention = CrossModalAttention(config)
         self.merge = Merge(config)
         self.fusion = fusion(config.fusion, hidden=config.hidden, context=2 * config.hidden, attention=config.attention)
-        self.output = Output(config, len(vocabulary), bottleneck=config.bottleneck, tie_words=config.tie_words)
+        self.output = Output(config, len(vocabulary), tie_words=config.tie_words)
 
     @property
     def embedding(self) -> nn.Embedding:

@@ -25,10 +25,7 @@ class HocaConfig(ModelConfig):
     fusion: Literal["hierarchical", "sum"] = option("hierarchical", "how modalities are fused: eq. 20-23 or eq. 6")
     attention: int = option(512, "D, size of the common space", least=1, below=SIZE)
     share_projections: bool = option(False, "one projection per modality instead of one per modality and group")
-    bottleneck: int = option(
-        0, "width of a layer that factorises the words' scores; 0 = none, as in the paper", least=0, below=SIZE
-    )
-    tie_words: bool = option(False, "words are scored by products with their vectors: a bottleneck as wide as these")
+    tie_words: bool = option(False, "words are scored by products with their vectors, which saves an output layer")
 
     def __post_init__(self) -> None:
         super().__post_init__()

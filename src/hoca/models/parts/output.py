@@ -17,20 +17,17 @@ ALIGNMENT = 8  # of 16-bit numbers in 16 bytes
 class Output(nn.Module):
     """W_p^h h + Σ_k β_k W_p^k φ_k + b_p as one matrix product over [h, β_k φ_k].
 
-    Small models factorise W_p into a bottleneck and a table of the words, which may be the decoder's own word vectors.
+    Small models tie W_p to the words: a narrow layer, then products with the decoder's own word vectors.
     """
 
-    def __init__(
-        self, config: ModelConfig, vocabulary_size: int, *, bottleneck: int = 0, tie_words: bool = False
-    ) -> None:
+    def __init__(self, config: ModelConfig, vocabulary_size: int, *, tie_words: bool = False) -> None:
         super().__init__()
         self.modalities = tuple(config.modalities)
         self.width = 2 * config.hidden
         self.alignment = ALIGNMENT
         inputs = config.hidden + len(self.modalities) * self.width
-        narrow = config.embedding if tie_words else bottleneck
-        self.narrow = nn.Linear(inputs, narrow, bias=False) if narrow else nn.Identity()
-        self.linear = None if tie_words else nn.Linear(narrow or inputs, vocabulary_size)
+        self.narrow = nn.Linear(inputs, config.embedding, bias=False) if tie_words else nn.Identity()
+        self.linear = None if tie_words else nn.Linear(inputs, vocabulary_size)
         self.bias = nn.Parameter(torch.zeros(vocabulary_size)) if tie_words else None
 
     def forward(self, hidden: Tensor, weighted: Mapping[str, Tensor], words: Tensor) -> Tensor:
