@@ -1,18 +1,17 @@
-"""MSR-VTT videos and photos in features of DINOv2, I3D and SoundNet, split by source to choose a model honestly.
+"""MSR-VTT videos in features of DINOv2, I3D and SoundNet, split by source to choose a model honestly.
 
     hoca data prepare msrvtt-dinov2 --source DATA --out data/msrvtt-dinov2
     hoca data prepare msrvtt-dinov2 --source DATA --out data/msrvtt-dinov2-0 fold=0 folds=5
     hoca data prepare msrvtt-dinov2 --source DATA --out data/msrvtt-dinov2-final with_dev=true
 
-Three folder datasets come of it, `videos`, `clips` (those of the videos that have both pictures and sound) and `all`
-(videos and photos), with
+A folder dataset of every video of which there are pictures:
 
-    train        official-train videos, less those to validate with; photos of Flickr8k's and COCO's train splits
+    train        official-train videos, less those to validate with
     validation   the videos of the dev list, or of one fold; none with `with_dev=true`
     test         official-val videos: to be looked at once, when everything is chosen
 
-and `vocabulary.json`, the words that occur often enough in the training captions of `all`. Splits go by the source that
-a video was cut from (`url` in the annotations): no source is on two sides. What a video lacks is a missing modality.
+Splits go by the source that a video was cut from (`url` in the annotations): no source is on two sides. `change` is the
+difference of neighbouring pictures. What a video lacks is a missing modality.
 """
 
 from __future__ import annotations
@@ -29,21 +28,18 @@ from typing import Any
 import numpy as np
 
 from hoca.data.corpus import Corpus, Video, write_corpus
-from hoca.data.msrvtt import clip_features, link, read
+from hoca.data.msrvtt import clip_features, read
 from hoca.data.official import find_file, read_arrays
 from hoca.data.problems import Report, log
-from hoca.data.vocabulary import write_vocabulary
 from hoca.errors import UserError
 from hoca.features.specification import specify
 from hoca.features.store import FeatureStore, Specification
 from hoca.options import check_bounds, option
-from hoca.text import Vocabulary
 
 IMAGE, STEPS, WIDTH = "dinov2-small", 20, 768
 FRAMES = "msrvtt-frames"
-PHOTOS = ("flickr8k", "coco")
 ONLY_PICTURES = dict.fromkeys(("motion", "audio"), "only pictures of it are known")
-NO_PICTURES = {"image": "no pictures of it are known"}
+ONE_PICTURE = {"change": "only one picture of it is known"}
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,6 @@ class Options:
     fold: int | None = option(None, "validate with this fold of the sources, from 0, in place of the dev list")
     folds: int = option(5, "how many folds there are", least=2)
     with_dev: bool = option(False, "learn from the dev list too: nothing is left to validate with")
-    sound_alone: bool = option(False, "learn also from the clips of which sound is known, but no picture")
-    min_count: int = option(8, "words seen less often in the training captions are <unk>", least=1)
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -64,7 +58,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Example:
-    """A video or photo and what is known of it."""
+    """A video and what is known of it."""
 
     video: Video
     features: Mapping[str, np.ndarray]  # modality → [T, width]
@@ -72,25 +66,18 @@ class Example:
 
 
 def prepare(source: Path | str, out: Path | str, options: Options | None = None, *, report: Report = log.info) -> Path:
-    """Write `all`, `videos`, `clips` and `vocabulary.json` into a folder, from the folder of the research data."""
-    source, out, options = Path(source), Path(out), options or Options()
-    videos = list(_videos(source, options))
-    photos = [each for name in PHOTOS for each in _photos(source, name)]
-    clips = [each for each in videos if {"image", "audio"} <= set(each.features)]
-    store = FeatureStore(out / "all" / "features")
-    specification = specify(image=IMAGE)  # all of it was made by these backbones, whatever file it came in
-    for example in (*videos, *photos):
+    """Write a folder dataset, from the folder of the research data."""
+    source, out = Path(source), Path(out)
+    examples = list(videos(source, options or Options()))
+    store, specification = FeatureStore(out / "features"), specify(image=IMAGE)
+    specification["change"] = {**specification["image"], "steps": STEPS - 1, "difference": "image"}
+    for example in examples:
         _write(store, example, specification)
-    for name, members in {"all": [*videos, *photos], "videos": videos, "clips": clips}.items():
-        corpus = Corpus(f"default-{name}", tuple(each.video for each in members))
-        write_corpus(corpus, out / name)
-        _link(store, FeatureStore(out / name / "features"), {video.id for video in corpus.videos})
-        if name == "all":
-            write_vocabulary(Vocabulary.build(corpus.captions("train"), options.min_count), out / "vocabulary.json")
-    counts = Counter(each.video.split for each in videos)
+    write_corpus(Corpus("msrvtt-dinov2", tuple(each.video for each in examples)), out)
+    counts = Counter(each.video.split for each in examples)
     report(
-        f"{out}: {counts['train']} videos and {len(photos)} photos to learn from, {counts['validation']} videos to "
-        f"validate with, {counts['test']} official-val videos to test with"
+        f"{out}: {counts['train']} videos to learn from, {counts['validation']} to validate with, {counts['test']} "
+        f"official-val videos to test with"
     )
     return out
 
@@ -100,8 +87,8 @@ def fold_of(url: str, folds: int) -> int:
     return int(hashlib.sha256(url.encode()).hexdigest(), 16) % folds
 
 
-def _videos(source: Path, options: Options) -> Iterator[Example]:
-    """Every MSR-VTT video of which there are features, with all that it has."""
+def videos(source: Path, options: Options) -> Iterator[Example]:
+    """Every MSR-VTT video of which there are pictures, with all that it has."""
     official = read(source)
     pictures = dict(_frames(source)) | dict(_clip_pictures(source))
     clips = {id: (features, absent) for id, features, absent in clip_features(source)}
@@ -110,19 +97,16 @@ def _videos(source: Path, options: Options) -> Iterator[Example]:
         raise UserError(f"{unknown[0]} has features and is no MSR-VTT video: give the files as published")
     validates = _validates(source, official, options)
     for video in official.videos:
-        if video.id not in pictures and video.id not in clips:
+        if video.id not in pictures:
             continue
         if video.split == "test":
             raise UserError(f"{video.id} is of the official test split: nothing of it may be here, leave it out")
         split = "test" if video.split == "validation" else "validation" if validates(video) else "train"
         features, absent = clips.get(video.id, ({}, ONLY_PICTURES))
-        features = {name: values for name, values in features.items() if name != "image"}  # another backbone's
-        if video.id in pictures:
-            features = {"image": pictures[video.id]} | features
-        elif options.sound_alone and split == "train" and "audio" in features:
-            absent = NO_PICTURES | absent
-        else:
-            continue
+        image = pictures[video.id]  # the clips' own is another backbone's
+        features = {"image": image, "change": np.diff(image, axis=0), **_without(features, "image")}
+        if len(image) == 1:
+            features, absent = _without(features, "change"), ONE_PICTURE | absent
         yield Example(Video(video.id, split, video.captions, attributes=video.attributes), features, absent)
 
 
@@ -142,9 +126,13 @@ def _validates(source: Path, official: Corpus, options: Options) -> Callable[[Vi
     return lambda video: video.attributes["url"] in sources
 
 
+def _without(features: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    return {key: values for key, values in features.items() if key != name}
+
+
 def _frames(source: Path) -> Iterator[tuple[str, np.ndarray]]:
     """Some frames [T, 768] of each of many videos."""
-    for row, features in _rows(source, FRAMES, "dinov2"):
+    for row, features in _rows(source):
         yield row["id"], features
 
 
@@ -156,17 +144,9 @@ def _clip_pictures(source: Path) -> Iterator[tuple[str, np.ndarray]]:
         yield id, _restored(quantised, arrays)
 
 
-def _photos(source: Path, name: str) -> Iterator[Example]:
-    """The photos of a dataset's train split."""
-    for row, features in _rows(source, name, "images"):
-        if row["split"] == "train":
-            video = Video(f"{name}-{row['id']}", "train", tuple(row["captions"]))
-            yield Example(video, {"image": features}, ONLY_PICTURES)
-
-
-def _rows(source: Path, name: str, folder: str) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """The lines of `NAME.jsonl.gz`, in order, each with its rows [T, 768] of `NAME.npz`."""
-    packed, lines = _file(source, f"{name}.npz", "dinov2"), _file(source, f"{name}.jsonl.gz", folder)
+def _rows(source: Path) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """The lines of the frames' list, in order, each with its rows [T, 768] of the array."""
+    packed, lines = (_file(source, f"{FRAMES}.{kind}", "dinov2") for kind in ("npz", "jsonl.gz"))
     arrays = read_arrays(packed, {"q": (None, WIDTH), "scale": (WIDTH,), "zero": (WIDTH,)})
     try:
         with gzip.open(lines, "rt", encoding="utf-8") as file:
@@ -199,13 +179,3 @@ def _write(store: FeatureStore, example: Example, specification: Specification) 
     current = store.current(id, specification)
     if current is None or current.shapes != shapes:
         store.write(id, example.features, specification=specification, absent=example.absent, wait=False)
-
-
-def _link(store: FeatureStore, own: FeatureStore, ids: set[str]) -> None:
-    """Give a dataset the features of its videos and photos; what other options left there is removed."""
-    own.folder.mkdir(parents=True, exist_ok=True)
-    for id in own.ids():
-        if id not in ids:
-            own.path(id).unlink()
-    for id in ids if own.folder != store.folder else ():
-        link(store.path(id), own.path(id))
