@@ -1,11 +1,13 @@
 """The model that hoca ships: choose its settings by folds over sources, train it, write its file, fill in its card.
 
-    python benchmarks/default_model.py train --source DATA --jobs 8          (on a GPU; finished runs are kept)
-    python benchmarks/default_model.py table                                 -> results/default-model-choice.csv
-    python benchmarks/default_model.py train --source DATA --folds dev --seeds 0 1 2 --variants CHOSEN
-    python benchmarks/default_model.py train --source DATA --folds final --seeds 0 --variants CHOSEN unary
-    python benchmarks/default_model.py ship RUN FILE                         -> a file of src/hoca/shipped
-    python benchmarks/default_model.py score                                 -> results/default-model.csv, docs/model-card.md
+    python benchmarks/default_model.py train --source DATA --jobs 16         (on a GPU; finished runs are kept)
+    python benchmarks/default_model.py train --source DATA --folds dev --seeds 0 1 2 --variants 'picture and change'
+    python benchmarks/default_model.py train --source DATA --folds final --seeds 1 --variants 'picture and change'
+    python benchmarks/default_model.py train --source DATA --folds dev final --variants 'small unary'
+    python benchmarks/default_model.py table --source DATA      -> results/default-model-choice.csv, docs/model-card.md
+    python benchmarks/default_model.py confidence --source DATA -> results/default-model-confidence.csv, confidence.json
+    python benchmarks/default_model.py ship RUN FILE [CONFIDENCE]  -> a file of src/hoca/shipped
+    python benchmarks/default_model.py score --source DATA      -> results/default-model.csv, docs/model-card.md
 
 A run is `recipes/default.yaml` with what a variant changes, on the videos that a fold leaves to learn from: `0` to `4`
 are fifths of the sources, `dev` is the dev list, `final` learns from both. Each leaves the sentences that its search
@@ -16,17 +18,21 @@ is stored, without a GPU.
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +42,7 @@ SOUND, PICTURE = ("image", "audio"), ("image",)
 WIDTH = 8  # sentences of a video that are stored
 
 Changes = Mapping[str, Mapping[str, Any]]
+Sentence = dict[str, Any]  # text, logprob, score, evidence
 
 
 def variant(
@@ -60,7 +67,11 @@ SIBLING = {
     "": {"model": {"name": "hoca-u", "hidden": 256}},
     "rewards": {"model": {"word_detector": []}, "search": {"detector_weight": 0}},
 }
+COMPARED, CHOSEN = list(VARIANTS), "picture and change"
 VARIANTS["small unary"] = SIBLING
+WEIGHT = 0.3  # of the detected words in the choice among sentences, chosen among 0, 0.2, 0.3 and 0.4 on the folds
+SCORES = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr")
+EXAMPLES = 20
 
 
 @dataclass(frozen=True)
@@ -103,9 +114,9 @@ def sentences(run: Run, data: Path, split: str) -> Iterator[dict[str, Any]]:
     """The sentences of the beam for each video, in the search's own order, with log-probability, score and evidence."""
     import torch
 
+    from hoca.checkpoint import load_model
     from hoca.data import FolderDataset, evaluation_batches
     from hoca.devices import choose_device
-    from hoca.checkpoint import load_model
     from hoca.generation import beam_search, inference
     from hoca.generation.evidence import evidence_of
 
@@ -127,7 +138,10 @@ def sentences(run: Run, data: Path, split: str) -> Iterator[dict[str, Any]]:
                 strict=True,
             ):
                 keys = ("text", "logprob", "score", "evidence")
-                yield {"id": id, "sentences": [dict(zip(keys, row, strict=True)) for row in zip(texts, *numbers)]}
+                yield {
+                    "id": id,
+                    "sentences": [dict(zip(keys, row, strict=True)) for row in zip(texts, *numbers, strict=False)],
+                }
 
 
 def data_of(options: argparse.Namespace, fold: str) -> Path:
@@ -177,37 +191,286 @@ def train(options: argparse.Namespace) -> None:
         time.sleep(0.2)
 
 
-def ship(run: Path, out: Path) -> None:
+def stored(run: Run, split: str) -> dict[str, list[Sentence]]:
+    """The sentences of each video, best first, as the shipped model's search orders them."""
+    with gzip.open(run.stored(split), "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    weight = 0 if VARIANTS[run.variant] is SIBLING else WEIGHT
+    return {
+        row["id"]: sorted(row["sentences"], key=lambda one: -one["score"] - weight * one["evidence"]) for row in rows
+    }
+
+
+def table(options: argparse.Namespace) -> None:
+    """Scores of every variant on the videos that its runs did not learn from, and paired differences from `picture`."""
+    from hoca.data import msrvtt_dinov2
+    from hoca.metrics import Evaluator
+
+    examples = {each.video.id: each for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.Options())}
+    of_video: dict[str, dict[str, float]] = {}
+    rows: list[dict[str, Any]] = []
+    for variant, folds, seeds in [(name, FOLDS, [0]) for name in VARIANTS] + [(name, 0, range(3)) for name in VARIANTS]:
+        named = [str(fold) for fold in range(folds)] or ["dev"]
+        runs = [
+            run for run in runs_of(replaced(options, [variant], named, seeds)) if run.stored("validation").is_file()
+        ]
+        for part in [runs] if folds else [[run] for run in runs]:
+            if not part:
+                continue
+            scores, each, sentences_said = [], {}, []
+            for run in part:
+                said = {id: best[0]["text"] for id, best in stored(run, "validation").items()}
+                found = Evaluator({id: examples[id].video.captions for id in said}).evaluate(said)
+                scores.append(found.corpus)
+                each |= {id: 100 * video["CIDEr"] for id, video in found.per_video.items()}
+                sentences_said += said.values()
+            if folds:
+                of_video[variant] = each
+            row = {
+                "variant": variant,
+                "validated with": f"{len(part)} of {FOLDS} folds" if folds else "dev list",
+                "seed": part[0].seed,
+                "videos": len(each),
+                **{name: round(100 * fmean(one[name] for one in scores), 2) for name in SCORES},
+                "different": len(set(sentences_said)),
+            }
+            base = of_video.get("picture", {})
+            for name, ids in (
+                ("CIDEr - picture", [id for id in each if folds and id in base]),
+                (
+                    "of clips with sound",
+                    [id for id in each if folds and id in base and "audio" in examples[id].features],
+                ),
+            ):
+                of = {id: examples[id].video.attributes["url"] for id in ids}
+                row[name] = interval({id: each[id] - base[id] for id in ids}, of) if ids and each != base else ""
+            rows.append(row)
+    write(options.results / "default-model-choice.csv", rows)
+    fill(options.card, {"choice": markdown(rows)})
+
+
+def interval(values: Mapping[str, float], source: Mapping[str, str]) -> str:
+    """The mean, and its 95 % interval by drawing sources again and again."""
+    by_source: dict[str, list[float]] = {}
+    for id, value in values.items():
+        by_source.setdefault(source[id], []).append(value)
+    sums, counts = np.array([[sum(group), len(group)] for group in by_source.values()]).T
+    drawn = np.random.default_rng(0).integers(len(sums), size=(2000, len(sums)))
+    means = sums[drawn].sum(1) / counts[drawn].sum(1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return f"{sums.sum() / counts.sum():+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def confidence(options: argparse.Namespace) -> None:
+    """Fit the confidence on the folds' sentences, and measure it where each fold is left out of the fit."""
+    from hoca.data import msrvtt_dinov2
+
+    captions = {
+        each.video.id: each.video.captions for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.Options())
+    }
+    given, good, cider, fold = [], [], [], []
+    for run in runs_of(replaced(options, [CHOSEN], [str(number) for number in range(FOLDS)], [0])):
+        found = stored(run, "validation")
+        references = {id: captions[id] for id in found}
+        mine = per_video(references, {id: best[0]["text"] for id, best in found.items()})
+        human = median_of_people(references)
+        given.append(np.stack([_signals(best) for best in found.values()]))
+        good += [mine[id] > human[id] for id in found]
+        cider += [mine[id] for id in found]
+        fold += [int(run.fold)] * len(found)
+    x, y, score, part = np.concatenate(given), np.array(good), np.array(cider), np.array(fold)
+    rows = []
+    for name, columns in (("log-probability per word", [0]), ("all three", [0, 1, 2])):
+        p = np.zeros(len(y))
+        for left_out in range(FOLDS):
+            weights = fit_logistic(x[part != left_out][:, columns], y[part != left_out])
+            p[part == left_out] = logistic(x[part == left_out][:, columns], weights)
+        rows.append(
+            {
+                "from": name,
+                "videos": len(y),
+                "as good as a person's": f"{y.mean():.3f}",
+                "calibration error": f"{calibration_error(p, y):.3f}",
+                "Spearman with CIDEr": f"{spearman(p, score):.3f}",
+                "area under the curve": f"{area(p, y):.3f}",
+            }
+        )
+    weights = fit_logistic(x, y)
+    names = ("logprob", "evidence", "agreement", "bias")
+    chosen = dict(zip(names, [round(float(value), 4) for value in weights], strict=True))
+    (options.runs / "confidence.json").write_text(json.dumps(chosen))
+    print(chosen)
+    write(options.results / "default-model-confidence.csv", rows)
+    fill(options.card, {"confidence": markdown(rows)})
+
+
+def _signals(sentences: list[Sentence]) -> np.ndarray:
+    """As `hoca.generation.confidence.signals` has them, from what was stored."""
+    import torch
+
+    from hoca.generation import Hypotheses
+    from hoca.generation.confidence import signals
+    from hoca.text import Vocabulary
+
+    texts = [one["text"] for one in sentences]
+    words = Vocabulary.build(texts)
+    rows = [words.encode(text) for text in texts]
+    longest = max(map(len, rows))
+    ids = torch.tensor([[row + [words.pad] * (longest - len(row)) for row in rows]])
+    numbers = {key: torch.tensor([[one[key] for one in sentences]]) for key in ("logprob", "score", "evidence")}
+    return signals(Hypotheses(ids, numbers["logprob"], numbers["score"]), numbers["evidence"])[0].numpy()
+
+
+def per_video(references: Mapping[str, Sequence[str]], said: Mapping[str, str]) -> dict[str, float]:
+    from hoca.metrics import Evaluator
+
+    found = Evaluator({id: list(captions) for id, captions in references.items()}).evaluate(dict(said), ("CIDEr",))
+    return {id: video["CIDEr"] for id, video in found.per_video.items()}
+
+
+def median_of_people(references: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """For each video, the median over its captions of the CIDEr of one against the others."""
+    scores: dict[str, list[float]] = {id: [] for id in references}
+    for number in range(max(map(len, references.values()))):
+        having = {id: captions for id, captions in references.items() if number < len(captions)}
+        others = {id: [*captions[:number], *captions[number + 1 :]] for id, captions in having.items()}
+        for id, value in per_video(others, {id: captions[number] for id, captions in having.items()}).items():
+            scores[id].append(value)
+    return {id: statistics.median(values) for id, values in scores.items()}
+
+
+def fit_logistic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Weights and bias by Newton's method; x [N, D], y [N]."""
+    x, weights = np.column_stack([x, np.ones(len(x))]), np.zeros(x.shape[1] + 1)
+    for _ in range(25):
+        p = 1 / (1 + np.exp(-x @ weights))
+        weights = weights + np.linalg.solve(
+            (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(x.shape[1]), x.T @ (y - p)
+        )
+    return weights
+
+
+def logistic(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-(x @ weights[:-1] + weights[-1])))
+
+
+def calibration_error(p: np.ndarray, y: np.ndarray, bins: int = 10) -> float:
+    """The mean distance of confidence and truth over as many equally large parts, by confidence."""
+    parts = np.array_split(np.argsort(p), bins)
+    return float(sum(len(part) * abs(p[part].mean() - y[part].mean()) for part in parts) / len(p))
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    ranks = [np.argsort(np.argsort(values)) for values in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def area(p: np.ndarray, y: np.ndarray) -> float:
+    """The probability that a good sentence has more confidence than another."""
+    ranks = np.argsort(np.argsort(p)) + 1
+    good = int(y.sum())
+    return float((ranks[y].sum() - good * (good + 1) / 2) / (good * (len(y) - good)))
+
+
+def ship(run: Path, out: Path, confidence_file: Path | None = None) -> None:
     """A model in bytes, with what is needed to caption and nothing of where it was trained."""
     from hoca.checkpoint import Checkpoint, locate, quantize_int8, read_checkpoint, write_checkpoint
 
     found = read_checkpoint(locate(run))
     facts = {key: found.facts[key] for key in ("model", "config", "vocabulary", "specification", "search")}
+    if confidence_file is not None:
+        facts["confidence"] = json.loads(confidence_file.read_text())
     write_checkpoint(out, Checkpoint(quantize_int8(found.tensors), facts))
     print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
 
+def score(options: argparse.Namespace) -> None:
+    """The shipped models on the official-val frames, which nothing was chosen by."""
+    from hoca.captioning import load
+    from hoca.checkpoint import SHIPPED
+    from hoca.data import FolderDataset, evaluation_batches
+    from hoca.distributed import Distributed
+    from hoca.evaluation import caption_batches
+    from hoca.metrics import Evaluator
+
+    options.folds = ["final"]
+    prepare(options)
+    rows, said = [], {}
+    for name in ("default", "hoca-u"):
+        captioner = load(SHIPPED.with_stem(name))
+        dataset = FolderDataset(data_of(options, "final"), modalities=list(captioner.model.config.modalities))
+        alone = Distributed(0, 1, captioner.device)
+        said[name] = caption_batches(captioner.model, evaluation_batches(dataset, "test"), captioner.search, alone)
+        found = Evaluator({video.id: video.captions for video in dataset.videos("test")}).evaluate(said[name])
+        each = [100 * video["CIDEr"] for video in found.per_video.values()]
+        rows.append(
+            {"model": name, "videos": "official-val frames", "count": len(each)}
+            | {metric: round(100 * found.corpus[metric], 2) for metric in SCORES}
+            | {
+                "CIDEr's standard error": round(statistics.stdev(each) / len(each) ** 0.5, 1),
+                "different": len(set(said[name].values())),
+                "words": round(fmean(len(text.split()) for text in said[name].values()), 1),
+            }
+        )
+    write(options.results / "default-model.csv", rows)
+    chosen = sorted(said["default"], key=lambda id: int(id.removeprefix("video")))[:EXAMPLES]
+    examples = "\n".join(f"| {id} | {said['default'][id]} |" for id in chosen)
+    fill(options.card, {"scores": markdown(rows), "examples": examples})
+
+
+def replaced(
+    options: argparse.Namespace, variants: list[str], folds: list[str], seeds: Iterable[int]
+) -> argparse.Namespace:
+    return argparse.Namespace(**vars(options) | {"variants": variants, "folds": folds, "seeds": list(seeds)})
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    print(path)
+
+
+def fill(page: Path, parts: dict[str, str]) -> None:
+    """Put each text between its `<!-- name -->` and `<!-- /name -->`."""
+    text = page.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        before, mark, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not (mark and end):
+            sys.exit(f"{page} has no place for {name}")
+        text = f"{before}{mark}{part}\n{end}{after}"
+    page.write_text(text, encoding="utf-8")
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("train", "one", "ship"))
-    parser.add_argument("paths", nargs="*")
+    parser.add_argument("command", choices=("train", "one", "table", "confidence", "ship", "score"))
+    parser.add_argument("paths", nargs="*", help="ship: a run, the file to write, and a confidence.json")
     parser.add_argument("--source", type=Path, help="folder of the research data")
     parser.add_argument("--data", default=str(ROOT / "data" / "msrvtt-dinov2"), help="folders to prepare begin with it")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-choice")
     parser.add_argument("--words", default="", help="another file of word vectors than the recipe's")
-    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--variants", nargs="*", default=COMPARED, choices=list(VARIANTS))
     parser.add_argument("--folds", nargs="*", default=[str(fold) for fold in range(FOLDS)])
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--card", type=Path, default=ROOT / "docs" / "model-card.md", help="the page to fill in")
     options = parser.parse_args()
     if options.command == "one":
         variant, fold, seed = options.paths
-        options.variants, options.folds, options.seeds = [variant], [fold], [int(seed)]
-        train_one(options, runs_of(options)[0])
+        train_one(options, runs_of(replaced(options, [variant], [fold], [int(seed)]))[0])
     elif options.command == "ship":
         ship(*map(Path, options.paths))
     else:
-        train(options)
+        {"train": train, "table": table, "confidence": confidence, "score": score}[options.command](options)
 
 
 if __name__ == "__main__":

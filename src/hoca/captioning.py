@@ -15,9 +15,9 @@ from torch import Tensor
 from hoca.checkpoint import load_model
 from hoca.devices import choose_device
 from hoca.errors import UserError, nearest
-from hoca.generation import Search, inference
+from hoca.generation import Confidence, Hypotheses, Search, evidence_of, inference
 from hoca.media.preview import PICTURES
-from hoca.models import CaptionModel, Explanation
+from hoca.models import CaptionModel, Explanation, Memory
 from hoca.models.trees import map_tensors
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Caption:
     text: str
     words: tuple[str, ...]
     logprob: float  # log p(sentence, <eos> included)
+    confidence: float | None  # probability that it is as good as a person's; None: the model was not fitted to tell
     explanation: Explanation  # what each word looked at: α_g and α [L, T_m], β [L], where the model can tell
     alternatives: tuple[tuple[str, float], ...]  # the other sentences of the beam with their log-probabilities
     absent: dict[str, str]  # modality → why it is missing
@@ -41,6 +42,7 @@ class Caption:
         return {
             "text": self.text,
             "logprob": self.logprob,
+            "confidence": self.confidence,
             "alternatives": [{"text": text, "logprob": p} for text, p in self.alternatives],
             "absent": self.absent,
             "seconds": {stage: round(seconds, 4) for stage, seconds in self.seconds.items()},
@@ -50,8 +52,14 @@ class Caption:
 class VideoCaptioner:
     """A trained model together with the features it was trained on and how it searches, so that it takes files."""
 
-    def __init__(self, model: CaptionModel, specification: dict[str, Any], search: Search) -> None:
-        self.model, self.specification, self.search = model, specification, search
+    def __init__(
+        self,
+        model: CaptionModel,
+        specification: dict[str, Any],
+        search: Search,
+        confidence: Confidence | None = None,
+    ) -> None:
+        self.model, self.specification, self.search, self.confidence = model, specification, search, confidence
         self._limits: DecodeLimits | None = None
 
     def caption(
@@ -86,7 +94,8 @@ class VideoCaptioner:
             started = time.perf_counter()
             extracted = extractor.features([decoded])[0]
             if not extracted.features:
-                raise UserError(f"{video}: nothing to caption ({'; '.join(extracted.absent.values())})")
+                why = "; ".join(dict.fromkeys(extracted.absent.values()))
+                raise UserError(f"{video}: nothing to caption ({why})")
             made = time.perf_counter()
             on_stage("words")
             caption = self.describe(extracted, search, category=number)
@@ -107,17 +116,27 @@ class VideoCaptioner:
         with inference(self.model):
             memory = self.model.encode(given, lengths, number)
             found = (search or self.search)(self.model, memory).explained(self.model, memory)
+            sure = self._confidence(found, memory)
         texts, logprobs = found.texts(self.model.vocabulary)[0], found.logprob[0].tolist()
         words = tuple(texts[0].split())
         return Caption(
             text=texts[0],
             words=words,
             logprob=logprobs[0],
+            confidence=sure,
             explanation=_of_words(found.explanation, len(words)),
             alternatives=tuple(zip(texts[1:], logprobs[1:], strict=False)),
             absent=extracted.absent,
             seconds={"words": time.perf_counter() - begun},
         )
+
+    def _confidence(self, found: Hypotheses, memory: Memory) -> float | None:
+        if self.confidence is None or found.words.shape[1] == 1:  # of a greedy search, nothing agrees with anything
+            return None
+        seen = torch.zeros_like(found.score)
+        if memory.evidence is not None:
+            seen = evidence_of(found, memory.evidence, self.model.vocabulary.pad)
+        return round(float(self.confidence(found, seen)[0]), 3)
 
     def category(self, name: str | None) -> int | None:
         """The number of a category; one that the model does not know is an error that names those it knows."""
@@ -177,7 +196,9 @@ def load(model: Path | str | None = None, device: str = "auto") -> VideoCaptione
     device: `auto` is the GPU if there is one.
     """
     loaded = load_model(model)
-    return VideoCaptioner(loaded.model.to(choose_device(device)), loaded.specification, loaded.search)
+    return VideoCaptioner(
+        loaded.model.to(choose_device(device)), loaded.specification, loaded.search, loaded.confidence
+    )
 
 
 def _of_words(explanation: Explanation | None, words: int) -> Explanation:

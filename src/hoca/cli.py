@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Say what happens in a video, attending to picture, motion and sound together.",
+    help="Say what happens in a video.",
 )
 data_app = typer.Typer(no_args_is_help=True, help="Prepare datasets.")
 assets_app = typer.Typer(no_args_is_help=True, help="Weights and word lists that are fetched once.")
@@ -49,6 +49,7 @@ Category = Annotated[
     str | None, typer.Option(help="The videos' category, for a model that was trained with categories.")
 ]
 RESULTS = Path("results")
+UNSURE = 0.2  # confidence below which a sentence is marked
 INTERRUPTED = 130
 
 
@@ -88,6 +89,9 @@ def caption(
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML file that shows what each word looked at.")] = None,
     category: Category = None,
+    min_confidence: Annotated[
+        float, typer.Option(min=0, max=1, help="Mark sentences that the model is less sure of than this with `?`.")
+    ] = UNSURE,
     limit: Limit = None,
 ) -> None:
     """Say what happens in each video."""
@@ -105,7 +109,7 @@ def caption(
     files = list(_files(videos))
     if report is not None and len(files) != 1:
         raise UserError(f"--report shows one video, {len(files)} were given: give one, or leave --report out")
-    failed = 0
+    failed, unsure = 0, False
     for file in files:
         try:
             if isinstance(file, UserError):
@@ -122,9 +126,16 @@ def caption(
             continue
         if as_json:
             _print_json({"video": printable(file)} | found.to_json())
-        else:
-            print(f"{printable(file)}: {found.text}" if len(files) > 1 else found.text, flush=True)
+            continue
+        doubt = " ?" if found.confidence is not None and found.confidence < min_confidence else ""
+        unsure = unsure or bool(doubt)
+        name = f"{printable(file)}: " if len(files) > 1 else ""
+        print(f"{name}{found.text}{doubt}", flush=True)
+        if "image" in found.absent:
+            say(f"{name}nothing was seen ({found.absent['image']}): the sentence is from the rest alone")
     captioner.close()
+    if unsure:
+        say(f"? = unsure: confidence below {min_confidence:g}, which --min-confidence changes")
     if failed:
         raise typer.Exit(2 if failed == len(files) else 1)
 
@@ -226,6 +237,7 @@ def extract(
     ] = "dinov2-small",
     motion: Annotated[str, typer.Option(help="Backbone for motion.")] = "i3d-kinetics-400",
     audio: Annotated[str, typer.Option(help="Backbone for sound.")] = "soundnet-8",
+    change: Annotated[bool, typer.Option("--change", help="Also the difference of neighbouring pictures.")] = False,
     sampling: Annotated[Sampling, typer.Option(help="Which moments are looked at.")] = Sampling.default,
     engine: Annotated[Engine, typer.Option(help="This machine, or a Ray cluster.")] = Engine.local,
     workers: Annotated[int | None, typer.Option(min=1, help="local: decoding processes; ray: model processes.")] = None,
@@ -240,7 +252,7 @@ def extract(
     from hoca.features import FeatureStore, specify
     from hoca.features.engines import ExtractionSettings, extract_all
 
-    specification = specify(image=image, motion=motion, audio=audio, sampling=sampling.value)
+    specification = specify(image=image, motion=motion, audio=audio, sampling=sampling.value, change=change)
     limits = from_arguments(media.DecodeLimits, limit)
     settings = ExtractionSettings(device, precision, workers, batch, limits)
     summary = extract_all(videos, FeatureStore(out), specification, settings, engine=engine.value, report=report)

@@ -67,9 +67,9 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
 
 
 def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device: torch.device) -> Iterator[Row]:
-    chosen = {"image": options.image, "motion": options.motion, "audio": options.audio}
     common = {**conditions(device), "sampling": sampling}
-    whole = specify(**chosen, sampling=sampling)
+    chosen = {"image": options.image, "motion": options.motion, "audio": options.audio}
+    whole = specify(options.image, options.motion, options.audio, sampling)
     settings = ExtractionSettings(str(device), options.precision, options.processes, options.batch)
     about = common | {"modality": "all", "backbone": _backbones(whole)}
     if set(options.parts) & {"decode", "network", "pipeline"}:

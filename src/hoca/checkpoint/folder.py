@@ -60,10 +60,12 @@ class Checkpoints:
 
 
 def locate(model: Path | str | None = None) -> Path:
-    """The file of a model: the best checkpoint of a run folder, a checkpoint, or the model that hoca ships."""
+    """The file of a model: the best checkpoint of a run folder, a checkpoint, or a model that hoca ships, by name."""
     if model is None or str(model) == SHIPPED.stem:
         return SHIPPED
     path = Path(model)
+    if not path.exists() and path in {Path(shipped.stem) for shipped in SHIPPED.parent.glob("*.safetensors")}:
+        return SHIPPED.with_stem(path.name)
     if not path.is_dir():
         return path
     best = Checkpoints(path).best

@@ -9,7 +9,7 @@ from typing import Any
 from hoca.checkpoint.file import Checkpoint, read_checkpoint
 from hoca.checkpoint.folder import locate
 from hoca.errors import UserError
-from hoca.generation import Search
+from hoca.generation import Confidence, Search
 from hoca.models import CaptionModel, restore
 from hoca.text import Vocabulary
 
@@ -19,6 +19,7 @@ class LoadedModel:
     model: CaptionModel
     specification: dict[str, Any]  # modality → how its features are made
     search: Search
+    confidence: Confidence | None = None  # how sure to be of a sentence, where that was fitted
 
 
 def model_facts(model: CaptionModel, specification: dict[str, Any], search: Search) -> dict[str, Any]:
@@ -47,6 +48,7 @@ def restore_model(checkpoint: Checkpoint, path: Path | str) -> LoadedModel:
     try:
         model = restore(facts["model"], facts["config"], Vocabulary.from_json(facts["vocabulary"]))
         search = Search.from_json(facts["search"])
+        confidence = Confidence.from_json(facts["confidence"]) if "confidence" in facts else None
     except UserError as error:
         raise UserError(f"the checkpoint {path}: {error}") from None
     try:
@@ -55,4 +57,4 @@ def restore_model(checkpoint: Checkpoint, path: Path | str) -> LoadedModel:
         raise UserError(
             f"the weights in {path} do not fit its own configuration and vocabulary: it was edited or mixed up"
         ) from error
-    return LoadedModel(model.eval(), facts["specification"], search)
+    return LoadedModel(model.eval(), facts["specification"], search, confidence)

@@ -69,8 +69,7 @@ def prepare(source: Path | str, out: Path | str, options: Options | None = None,
     """Write a folder dataset, from the folder of the research data."""
     source, out = Path(source), Path(out)
     examples = list(videos(source, options or Options()))
-    store, specification = FeatureStore(out / "features"), specify(image=IMAGE)
-    specification["change"] = {**specification["image"], "steps": STEPS - 1, "difference": "image"}
+    store, specification = FeatureStore(out / "features"), specify(image=IMAGE, change=True)
     for example in examples:
         _write(store, example, specification)
     write_corpus(Corpus("msrvtt-dinov2", tuple(each.video for each in examples)), out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from hoca.errors import UserError
@@ -13,8 +14,12 @@ from hoca.media.clock import Clock, Spans, equal_parts
 def spans(settings: Mapping[str, Any], steps: int, clock: Clock) -> Spans:
     """The seconds that each of `steps` steps covers; `settings` is the modality's part of the specification.
 
-    Steps of a backbone that is not known here (features of someone else's making) are spread evenly.
+    Steps of a backbone that is not known here (features of someone else's making) are spread evenly. A difference of
+    neighbouring steps covers both.
     """
+    if settings.get("difference"):
+        both = spans({key: value for key, value in settings.items() if key != "difference"}, steps + 1, clock)
+        return tuple((first[0], second[1]) for first, second in pairwise(both))
     try:
         known = backbone(settings.get("backbone"), "a modality")
     except UserError:

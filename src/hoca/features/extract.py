@@ -56,9 +56,13 @@ def of_clip(clip: media.Clip, specification: Mapping[str, Any] | Extractor) -> E
 
 
 def check(specification: Mapping[str, Any]) -> dict[str, Backbone]:
-    """The backbone of each modality; an error names what cannot be followed."""
+    """The backbone of each modality that is no difference of another; an error names what cannot be followed."""
     chosen = {}
     for name, how in specification.items():
+        if isinstance(how, Mapping) and (of := how.get("difference")) is not None:
+            if of not in specification or "difference" in specification[of]:
+                raise UserError(f"feature specification: {name} is a difference of {of!r}, which it does not have")
+            continue
         chosen[name] = backbone(how.get("backbone") if isinstance(how, Mapping) else None, name)
         chosen[name].check(how, name)
     return chosen

@@ -89,7 +89,21 @@ class Extractor:
             self.seconds[name] += time.perf_counter() - begun
             for number, each in zip(present, values, strict=True):
                 made[number].features[name] = np.ascontiguousarray(each, dtype=np.float32)
+        for extracted in made:
+            self._add_differences(extracted)
         return made
+
+    def _add_differences(self, extracted: Extracted) -> None:
+        """Modalities that are the difference of neighbouring steps of another one."""
+        for name, how in self.specification.items():
+            if (of := how.get("difference")) is None:
+                continue
+            if of in extracted.absent:
+                extracted.absent[name] = extracted.absent[of]
+            elif len(extracted.features[of]) == 1:
+                extracted.absent[name] = "a single picture does not change"
+            else:
+                extracted.features[name] = np.diff(extracted.features[of], axis=0)
 
     def extract(self, path: Path | str, *, pictures: int = 0, limits: media.DecodeLimits | None = None) -> Extracted:
         """The features of one file, decoded in a process of its own, so that no file can harm this one.

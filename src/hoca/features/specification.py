@@ -19,16 +19,26 @@ def specify(
     motion: str | None = MOTION,
     audio: str | None = AUDIO,
     sampling: Literal["default", "paper"] = "default",
+    *,
+    change: bool = False,
 ) -> Specification:
-    """The features to make. A backbone is written as on the command line (`parse_backbone`); None leaves one out."""
+    """The features to make. A backbone is written as on the command line (`parse_backbone`); None leaves one out.
+
+    change: also the difference of neighbouring pictures, a modality that costs nothing.
+    """
     texts = {"image": image, "motion": motion, "audio": audio}
     chosen = {modality: parse_backbone(text, modality) for modality, text in texts.items() if text is not None}
-    return {
+    made = {
         modality: _settings(found, weights, sampling)
         for modality, both in chosen.items()
         if both is not None
         for found, weights in [both]
     }
+    if change:
+        if "image" not in made:
+            raise UserError("change is the difference of neighbouring pictures: give a backbone for them")
+        made["change"] = {**made["image"], "steps": max(made["image"]["steps"] - 1, 1), "difference": "image"}
+    return made
 
 
 def light(image: int = 20, motion: int = 20, audio: int = 16) -> Specification:
