@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,21 @@ import torch
 
 import hoca
 from hoca.data import Batch, Batches, FolderDataset
+from hoca.generation import SentenceLimits, greedy
 from hoca.metrics import CiderReward, Evaluator
 from hoca.models import CaptionModel
 from hoca.text import Vocabulary
 from hoca.training import train
-from hoca.training.objectives import OBJECTIVES, REWARDS, WORDS, Objective, TeacherForcing, word_losses
+from hoca.training.objectives import (
+    BASELINE,
+    OBJECTIVES,
+    REWARDS,
+    WORDS,
+    Objective,
+    TeacherForcing,
+    reward_of,
+    word_losses,
+)
 
 from .tiny import column, rows, tiny, write_captions, write_dataset
 
@@ -111,8 +122,7 @@ CORPUS = {
 class TestWeightedByConsensus:
     def test_a_caption_weighs_its_cider_against_the_others_of_its_video(self) -> None:
         """With the frequencies of all captions; the end of a sentence counts as a word; the mean weight is 1."""
-        vocabulary = Vocabulary.build(caption for captions in CORPUS.values() for caption in captions)
-        found = made("wxe", vocabulary, CORPUS).caption_weights()
+        found = made("wxe", WORDS_OF_CORPUS, CORPUS).caption_weights()
         assert found is not None
         expected = {id: [self.consensus(id, place) for place in range(len(of))] for id, of in CORPUS.items()}
         several = [score for scores in expected.values() if len(scores) > 1 for score in scores]
@@ -175,6 +185,8 @@ class TestWeightedByConsensus:
         assert column(run, "loss") == pytest.approx([total / count], rel=1e-5)
 
 
+WORDS_OF_CORPUS = Vocabulary.build(caption for captions in CORPUS.values() for caption in captions)
+SELF_CRITICAL = ["scst-loo", "scst-greedy", "scst-consensus"]
 REWARD: dict[str, Any] = {"samples": 4, "xe_weight": 0.0, "learning_rate": 0.01, "dropout": 0.0}
 
 
@@ -184,8 +196,9 @@ def first(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestReward:
-    def test_what_earns_more_becomes_likelier(self, first: Path, tiny_data: Path, tmp_path: Path) -> None:
-        changes = {"objective": "scst-loo", "init_from": str(first), "epochs": 6}
+    @pytest.mark.parametrize("name", SELF_CRITICAL)
+    def test_what_earns_more_becomes_likelier(self, name: str, first: Path, tiny_data: Path, tmp_path: Path) -> None:
+        changes = {"objective": name, "init_from": str(first), "epochs": 6}
         second = train(tiny(tiny_data, tmp_path / "run", **changes, **REWARD))
         assert self.expected(second, tiny_data) > self.expected(first, tiny_data) + 0.1
 
@@ -234,7 +247,87 @@ class TestReward:
         earned = objective.earned(logprob, torch.tensor([[1.0, 2.0, 3.0], [4.0, 2.0, 9.0]]))
         assert earned.tolist() == pytest.approx([1.4, 3.0])
 
-    @pytest.mark.parametrize("name", ["scst-loo", "beam-reward"])
+    def test_the_greedy_baseline_is_decoded_without_dropout(self, first: Path, tiny_data: Path) -> None:
+        model, dataset = hoca.load(first).model, FolderDataset(tiny_data)
+        objective = made("scst-greedy", model.vocabulary, captions_of(dataset), samples=2, max_length=10)
+        batch = whole_split(dataset, model.vocabulary)
+        said = greedy(model, model.encode(batch.features, batch.lengths), SentenceLimits(max_length=10))
+        ended = {id: [f"{caption} end" for caption in captions] for id, captions in captions_of(dataset).items()}
+        texts = {id: f"{text} end" for id, (text,) in zip(batch.ids, said.texts(model.vocabulary), strict=True)}
+        scores = Evaluator(ended).evaluate(texts, ("CIDEr",)).per_video
+        found = objective.examples(model.train(), batch)
+        assert model.training
+        expected = [scores[id]["CIDEr"] for id in batch.ids]
+        assert found.targets[BASELINE].tolist() == pytest.approx(expected, rel=1e-4)
+        assert sum(expected) > 0
+
+    def test_the_consensus_baseline_is_what_the_captions_earn_against_each_other(self) -> None:
+        objective = made("scst-consensus", WORDS_OF_CORPUS, CORPUS)
+        weighed = TestWeightedByConsensus()
+        scores = {id: [weighed.consensus(id, place) for place in range(len(of))] for id, of in CORPUS.items()}
+        several = [score for of in scores.values() if len(of) > 1 for score in of]
+        means = {id: sum(of) / len(of) if len(of) > 1 else sum(several) / len(several) for id, of in scores.items()}
+        found = objective.baseline(None, torch.zeros(1), list(CORPUS))
+        assert found.tolist() == pytest.approx(list(means.values()))
+
+    def test_the_consensus_does_not_depend_on_the_order_of_captions(self) -> None:
+        turned = {id: captions[::-1] for id, captions in CORPUS.items()}
+        found, other = (reward_of(each, WORDS_OF_CORPUS).of_references() for each in (CORPUS, turned))
+        for id, scores in found.items():
+            assert scores == pytest.approx(other[id][::-1])
+
+    @pytest.mark.parametrize("name", SELF_CRITICAL)
+    def test_what_earns_the_baseline_teaches_nothing(self, name: str) -> None:
+        objective = made(name, Vocabulary(["a"]), CORPUS, xe_weight=0.0)
+        logits = torch.randn(2, 3, 4, 5, requires_grad=True)
+        targets = {REWARDS: torch.full((2, 3), 2.5), BASELINE: torch.full((2,), 2.5)}
+        batch = Batch([], {}, {}, torch.randint(2, 5, (2, 3, 5)), 6, 6, targets=targets)
+        objective.batch_loss(logits, batch).backward()
+        assert logits.grad.abs().max() < 1e-6
+
+    @pytest.mark.parametrize("name", SELF_CRITICAL)
+    def test_the_gradient_is_that_of_the_expected_reward(self, name: str) -> None:
+        """All pairs of captions of up to two words, each pair as likely as it is drawn, against d E[reward]."""
+        vocabulary = Vocabulary(["a", "b"])
+        objective = made(name, vocabulary, CORPUS, xe_weight=0.0, samples=2)
+        first, second = (torch.randn(size, dtype=torch.float64, requires_grad=True) for size in ((3,), (2, 3)))
+        said = [[2], *([word, last] for word in (4, 5) for last in (2, 4, 5))]  # 2 is <eos>
+        rewards = torch.rand(len(said), dtype=torch.float64)
+
+        def logits(words: list[int]) -> torch.Tensor:
+            """[L, V] of the choice among <eos>, a and b."""
+            rows = torch.full((2, len(vocabulary)), -1e9, dtype=torch.float64)
+            rows[0, [2, 4, 5]] = first
+            rows[1, [2, 4, 5]] = second[words[0] - 4] if words[0] != 2 else 0.0
+            return rows
+
+        def probability(words: list[int]) -> torch.Tensor:
+            return torch.stack([row.softmax(0)[word] for row, word in zip(logits(words), words, strict=False)]).prod()
+
+        expected = sum(probability(words) * reward for words, reward in zip(said, rewards, strict=True))
+        exact = torch.autograd.grad(expected, (first, second))
+        drawn = 0.0
+        for (one, r1), (two, r2) in product(zip(said, rewards, strict=True), repeat=2):
+            padded = [[vocabulary.bos, *words, *[vocabulary.pad] * (2 - len(words))] for words in (one, two)]
+            targets = {REWARDS: torch.stack([r1, r2])[None]}
+            if name != "scst-loo":
+                targets[BASELINE] = torch.tensor([0.7], dtype=torch.float64)
+            batch = Batch([], {}, {}, torch.tensor([padded]), 1, 1, targets=targets)
+            loss = objective.batch_loss(torch.stack([logits(one), logits(two)])[None], batch)
+            drawn = drawn - (probability(one) * probability(two)).detach() * loss
+        for found, other in zip(torch.autograd.grad(drawn, (first, second)), exact, strict=True):
+            torch.testing.assert_close(found, other, atol=1e-6, rtol=1e-5)  # log-probabilities are in float32
+
+    def test_the_end_learns_from_the_reward_and_what_follows_it_does_not(self) -> None:
+        objective = made("scst-greedy", Vocabulary(["a", "b"]), CORPUS, xe_weight=0.0)
+        words = torch.tensor([[[1, 4, 2, 0, 0], [1, 4, 5, 4, 2]]])  # <bos> a <eos>, and <bos> a b a <eos>
+        logits = torch.randn(1, 2, 4, 6, requires_grad=True)
+        targets = {REWARDS: torch.tensor([[2.0, 1.0]]), BASELINE: torch.tensor([0.5])}
+        objective.batch_loss(logits, Batch([], {}, {}, words, 1, 1, targets=targets)).backward()
+        learns = logits.grad.abs().sum(-1)[0] > 0
+        assert learns.tolist() == [[True, True, False, False], [True] * 4]
+
+    @pytest.mark.parametrize("name", [*SELF_CRITICAL, "beam-reward"])
     def test_what_is_drawn_keeps_to_the_search(self, first: Path, tiny_data: Path, name: str) -> None:
         model, dataset = hoca.load(first).model, FolderDataset(tiny_data)
         objective = made(name, model.vocabulary, captions_of(dataset), no_repeat=1, max_length=4, samples=3)

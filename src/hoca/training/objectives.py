@@ -16,15 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.data import Batch
-from hoca.generation import Search, inference, sample
+from hoca.generation import Search, greedy, inference, sample
 from hoca.generation.beam import BeamSearch
 from hoca.metrics import CiderReward
 from hoca.models import CaptionModel, Decoded, Weighted
+from hoca.models.trees import tensors
 from hoca.text import Vocabulary
 from hoca.training.recipe import TrainSection
 
 WORDS = "words"  # the name of the word objective among a step's losses
 REWARDS = "rewards"  # of the model's own captions, among the targets of a batch
+BASELINE = "baseline"  # of each video's rewards, where it does not follow from them
 OBJECTIVES: dict[str, type[Objective]] = {}
 Kind = TypeVar("Kind", bound="type[Objective]")
 
@@ -99,8 +101,7 @@ class WeightedCrossEntropy(Objective):
 
     def caption_weights(self) -> Mapping[str, Sequence[float]]:
         consensus = reward_of(self.references, self.vocabulary).of_references()
-        compared = [weight for weights in consensus.values() if len(weights) > 1 for weight in weights]
-        mean = sum(compared) / max(len(compared), 1)
+        mean = mean_consensus(consensus)
         return {
             id: [weight / mean for weight in weights] if mean and len(weights) > 1 else [1.0] * len(weights)
             for id, weights in consensus.items()
@@ -124,10 +125,13 @@ class RewardObjective(Objective):
         """The model's own captions [B, S, L + 1], then the given ones; the rewards [B, S] are a target."""
         pad = self.vocabulary.pad
         with inference(model):
-            own = self.draw(model, model.encode(batch.features, batch.lengths, batch.category))  # [B, S, L + 1]
+            memory = model.encode(batch.features, batch.lengths, batch.category)
+            own = self.draw(model, memory)  # [B, S, L + 1]
+            baseline = self.baseline(model, memory, batch.ids)
         longest = max(own.shape[2], batch.words.shape[2])
         words = torch.cat([F.pad(part, (0, longest - part.shape[2]), value=pad) for part in (own, batch.words)], dim=1)
-        return replace(batch, words=words, targets=batch.targets | {REWARDS: self._rewards(batch.ids, own)})
+        targets = batch.targets | {REWARDS: self.rewards(batch.ids, own)}
+        return replace(batch, words=words, targets=targets if baseline is None else targets | {BASELINE: baseline})
 
     def own(self, batch: Batch) -> int:
         return batch.targets[REWARDS].shape[1]
@@ -135,27 +139,36 @@ class RewardObjective(Objective):
     def draw(self, model: CaptionModel, memory: object) -> Tensor:
         raise NotImplementedError
 
+    def baseline(self, model: CaptionModel, memory: object, ids: Sequence[str]) -> Tensor | None:
+        """What is taken off the rewards of each video, [B]; None: nothing."""
+        return None
+
     def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
-        """Log-probabilities and rewards [B, S] → what each video's captions earn, or what has its gradient, [B]."""
+        """Log-probabilities and rewards [B, S] → what each video's captions earn, or what has its gradient, [B].
+
+        The rewards are what is above the baseline, where there is one.
+        """
         raise NotImplementedError
 
     def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
         samples, targets = self.own(batch), batch.words[:, :, 1:]
         own = word_losses(logits[:, :samples].float(), targets[:, :samples], self.vocabulary.pad)  # [B, S, L]
-        earned = self.earned(-own.sum(-1), batch.targets[REWARDS]).mean()
+        rewards = batch.targets[REWARDS]
+        if BASELINE in batch.targets:
+            rewards = rewards - batch.targets[BASELINE][:, None]
+        earned = self.earned(-own.sum(-1), rewards).mean()
         given = self.loss(logits[:, samples:], targets[:, samples:])
         return self.settings.xe_weight * given - earned * batch.caption_count
 
-    def _rewards(self, ids: Sequence[str], own: Tensor) -> Tensor:
+    def rewards(self, ids: Sequence[str], own: Tensor) -> Tensor:
         """CIDEr-D of each caption, [B, S]."""
         owners = [id for id in ids for _ in range(own.shape[1])]
         found = torch.from_numpy(self.reward(owners, own.flatten(0, 1).cpu().numpy())).float()
         return found.view(own.shape[:2]).to(own.device)
 
 
-@register_objective("scst-loo")
-class LeaveOneOut(RewardObjective):
-    """Self-critical: captions are drawn by chance, and the baseline of one is the mean reward of the video's others.
+class SelfCritical(RewardObjective):
+    """Captions are drawn by chance: those that earn more than a baseline become likelier, those that earn less rarer.
 
     It raises what greedy search finds, and lowers what a beam does: likely sentences become safe ones.
     """
@@ -164,8 +177,42 @@ class LeaveOneOut(RewardObjective):
         return sample(model, memory, self.search.limits, count=self.settings.samples).words  # type: ignore[arg-type]
 
     def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
+        return (rewards * logprob).mean(1)
+
+
+@register_objective("scst-loo")
+class LeaveOneOut(SelfCritical):
+    """The baseline of a caption is the mean reward of the video's others."""
+
+    def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
         others = (rewards.sum(1, keepdim=True) - rewards) / (rewards.shape[1] - 1)
-        return ((rewards - others) * logprob).mean(1)
+        return super().earned(logprob, rewards - others)
+
+
+@register_objective("scst-greedy")
+class Greedy(SelfCritical):
+    """The baseline is the reward of what greedy search says, without dropout (Rennie et al., 2017)."""
+
+    def baseline(self, model: CaptionModel, memory: object, ids: Sequence[str]) -> Tensor:
+        said = greedy(model, memory, self.search.limits).words  # type: ignore[arg-type]
+        return self.rewards(ids, said)[:, 0]
+
+
+@register_objective("scst-consensus")
+class Consensus(SelfCritical):
+    """The baseline is what the video's captions earn, each against the others, on average (Phan et al., 2017).
+
+    The same CIDEr-D as the rewards'. A video's only caption has no others: the baseline is then that of the mean video.
+    """
+
+    @cached_property
+    def consensus(self) -> Mapping[str, float]:
+        found = self.reward.of_references()
+        mean = mean_consensus(found)
+        return {id: sum(scores) / len(scores) if len(scores) > 1 else mean for id, scores in found.items()}
+
+    def baseline(self, model: CaptionModel, memory: object, ids: Sequence[str]) -> Tensor:
+        return torch.tensor([self.consensus[id] for id in ids], device=tensors(memory)[0].device)
 
 
 @register_objective("beam-reward")
@@ -189,6 +236,12 @@ def reward_of(references: Mapping[str, Sequence[str]], vocabulary: Vocabulary) -
     """CIDEr-D with the document frequencies of the training captions; <eos> counts as a word."""
     encoded = {id: [vocabulary.encode(caption) for caption in captions] for id, captions in references.items()}
     return CiderReward(encoded, ignored=(vocabulary.pad, vocabulary.bos))
+
+
+def mean_consensus(consensus: Mapping[str, Sequence[float]]) -> float:
+    """The mean score of all captions that have others to agree with."""
+    compared = [score for scores in consensus.values() if len(scores) > 1 for score in scores]
+    return sum(compared) / max(len(compared), 1)
 
 
 class TeacherForcing(nn.Module):
