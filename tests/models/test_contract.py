@@ -22,17 +22,22 @@ from hoca.training.recipe import TrainSection
 
 from .tiny import HOLES, RAGGED, VOCABULARY, WIDTHS, Features, Lengths, alone, captions, videos
 
-SIZES = {"hidden": 8, "attention": 6, "embedding": 7, "max_steps": 6, "dropout": 0.0, "reconstructor_attention": 5}
+SIZES = {
+    **{"hidden": 8, "attention": 6, "embedding": 7, "max_steps": 6, "dropout": 0.0, "reconstructor_attention": 5},
+    **{"factors": 6, "tags": 5, "topics": 3},
+}
+REFERENCES = [["a man sings", "a red man"], ["a dog runs"], ["a red dog", "the dog runs loudly"]]  # of three videos
 every_model = pytest.mark.parametrize("name", names())
 every_length = pytest.mark.parametrize("given", [RAGGED, HOLES], ids=["ragged", "holes"])
 
 
 def captioner(name: str, modalities: Mapping[str, int] = WIDTHS, vocabulary: Vocabulary = VOCABULARY) -> CaptionModel:
-    """In float64, every parameter away from where it starts, so that no term is hidden by another."""
+    """In float64, prepared, every parameter away from where it starts, so that no term is hidden by another."""
     known = create(name, modalities, vocabulary).config.options()
     torch.manual_seed(0)
     options: dict[str, Any] = {key: value for key, value in SIZES.items() if key in known}
     model = create(name, modalities, vocabulary, **options).double().eval()
+    model.prepare(REFERENCES)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))
@@ -43,14 +48,17 @@ def objective(model: CaptionModel) -> CrossEntropy:
     return CrossEntropy(TrainSection(), Search(), model.vocabulary, {})
 
 
-def batch_of(features: Features, lengths: Lengths, words: Tensor) -> Batch:
+def batch_of(features: Features, lengths: Lengths, words: Tensor, model: CaptionModel | None = None) -> Batch:
+    """With what the model wants to know of all captions of each video."""
     count = words.shape[0] * words.shape[1]
-    return Batch([str(i) for i in range(len(words))], features, lengths, words, count, count)
+    known = [model.targets(REFERENCES[i % 3]) for i in range(len(words))] if model else [{}]
+    targets = {key: torch.stack([each[key] for each in known]) for key in known[0]}
+    return Batch([str(i) for i in range(len(words))], features, lengths, words, count, count, targets=targets)
 
 
 def all_losses(model: CaptionModel, features: Features, lengths: Lengths, words: Tensor) -> Tensor:
     """The words' loss and the model's own, of captions that end with <eos> and have padding."""
-    return summed(TeacherForcing(model, objective(model))(batch_of(features, lengths, words)))
+    return summed(TeacherForcing(model, objective(model))(batch_of(features, lengths, words, model)))
 
 
 def whole_captions() -> Tensor:
@@ -200,7 +208,8 @@ def test_captions_that_are_padding_change_no_loss(name: str) -> None:
 @every_model
 def test_every_parameter_learns(name: str) -> None:
     model = captioner(name)
-    all_losses(model, videos(), RAGGED, whole_captions()).backward()
+    for given in (RAGGED, HOLES):  # some stand in for a missing modality
+        all_losses(model, videos(), given, whole_captions()).backward()
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, key
         assert parameter.grad.abs().max() > 0, key
@@ -274,6 +283,17 @@ def test_what_it_says_it_looked_at_are_weights(name: str) -> None:
     for modality, shares in found.shares.items():
         assert shares.min() >= 0
         assert shares[HOLES[modality] == 0].abs().max() == 0
+    for options in found.choices.values():
+        chosen = torch.stack(list(options.values()))
+        assert chosen.min() >= 0
+        torch.testing.assert_close(chosen.sum(0), torch.ones(words.shape).double())
+        for modality in WIDTHS.keys() & options.keys():
+            assert options[modality][HOLES[modality] == 0].abs().max() == 0
+    for items in found.found.values():
+        assert items
+        for probability in items.values():
+            assert probability.shape == (3,)
+            assert 0 <= probability.min() <= probability.max() <= 1
 
 
 @every_model
@@ -281,7 +301,9 @@ def test_four_clips_are_learned_by_heart(name: str) -> None:
     torch.manual_seed(0)
     options = {"hidden": 24, "embedding": 12, "max_steps": 6, "dropout": 0.0}
     known = create(name, WIDTHS, VOCABULARY).config.options()
-    options |= {key: 12 for key in ("attention", "reconstructor_attention") if key in known}
+    options |= {
+        key: 12 for key in ("attention", "reconstructor_attention", "factors", "tags", "topics") if key in known
+    }
     model = create(name, WIDTHS, VOCABULARY, **options).train()
     features = {m: torch.randn(4, 4, width) for m, width in WIDTHS.items()}
     said = ["a man sings", "a dog runs loudly", "a red dog", "loudly sings a red man"]
@@ -289,7 +311,7 @@ def test_four_clips_are_learned_by_heart(name: str) -> None:
     for row, caption in zip(words, said, strict=True):
         ids = VOCABULARY.encode(caption)
         row[0, : len(ids)] = torch.tensor(ids)
-    teacher, batch = TeacherForcing(model, objective(model)), batch_of(features, {}, words)
+    teacher, batch = TeacherForcing(model, objective(model)), batch_of(features, {}, words, model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(150):
         optimizer.zero_grad()

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hoca.models import entry
 from hoca.training import read_recipe, train
+from hoca.training.recipe import DEFAULT_MODEL
 from hoca.training.report import evaluate
 
 from .test_recipe import RECIPES
@@ -19,6 +21,8 @@ MODALITIES = {  # what the recipe's header says its data has
     "default": {"image": 1280, "motion": 1024, "audio": 1024},
     "sa": {"image": 512, "change": 512},
     "recnet": {"image": 512, "change": 512},
+    "cst": {"image": 512, "change": 512},
+    "cst-paper": {"image": 1536, "motion": 1024, "audio": 128},
 }
 TUTORIAL = "finetune"  # a test of its own follows it, videos and all
 FOLLOWING = (
@@ -27,16 +31,8 @@ FOLLOWING = (
     "default-3-reward",
     "default-4-beam",
 )  # each begins from the last
-SMALLER = [
-    "epochs=1",
-    "hidden=8",
-    "attention=8",
-    "embedding=8",
-    "batch_size=8",
-    "captions_per_video=0",
-    "device=cpu",
-    "beam=2",
-]
+SMALLER = ["epochs=1", "batch_size=8", "captions_per_video=0", "device=cpu", "beam=2"]
+SMALLER_MODEL = {"hidden": 8, "attention": 8, "embedding": 8}
 
 
 @pytest.mark.filterwarnings("ignore:orders .* are dropped")
@@ -57,9 +53,11 @@ def test_the_stages_of_the_default_model_follow_one_another(tmp_path: Path) -> N
 
 def tiny(path: Path, folder: Path) -> list[str]:
     """What makes a recipe small and gives it data of the kind that its header names."""
-    widths = MODALITIES[path.stem.partition("-")[0]]
+    widths = MODALITIES.get(path.stem) or MODALITIES[path.stem.partition("-")[0]]
     data = write_dataset(folder / "data", widths, {"train": 8, "validation": 2, "test": 2})
-    return [*SMALLER, f"data={data}", f"run={folder / 'run'}", "vocabulary=null"]
+    known = entry(read_recipe(path).model.name or DEFAULT_MODEL).model.Config.options()
+    sizes = [f"{key}={value}" for key, value in SMALLER_MODEL.items() if key in known]
+    return [*SMALLER, *sizes, f"data={data}", f"run={folder / 'run'}", "vocabulary=null"]
 
 
 def check(path: Path, changes: list[str], run: Path) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from hoca.features import FeatureStore
+from hoca.models import entry
 from hoca.training import Recipe
-from hoca.training.recipe import merged, nested
+from hoca.training.recipe import DEFAULT_MODEL, merged, nested
 
 WIDTHS = {"image": 6, "motion": 5, "audio": 4}
 COUNTS = {"train": 24, "validation": 6, "test": 6}
@@ -57,6 +58,8 @@ def tiny(data: Path, run: Path, **changes: Any) -> Recipe:
         **{"batch_size": 6, "captions_per_video": 0, "epochs": 2, "learning_rate": 0.02, "device": "cpu"},
         **{"beam": 2, "max_length": 10},
     }
+    if "attention" not in entry(changes.get("model", DEFAULT_MODEL)).model.Config.options():
+        del values["attention"]
     return Recipe.of(nested(values | changes, Recipe()))
 
 

@@ -43,8 +43,32 @@ class Output(nn.Module):
                 return _aligned(narrow, self.linear.weight, self.linear.bias, self.alignment)
             return self.linear(narrow)  # eq. 22-23
         assert self.bias is not None
-        # Word vectors are long: scaled, scores start small.
-        return _aligned(narrow * words.shape[1] ** -0.5, words, self.bias, self.alignment)
+        return _tied(narrow, words, self.bias, self.alignment)
+
+
+class WordScores(nn.Linear):
+    """Hidden states [..., H] → logits [..., V]."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return _aligned(hidden, self.weight, self.bias, ALIGNMENT)
+
+
+class TiedScores(nn.Module):
+    """Hidden states [..., H] → logits [..., V], by products of a map of them with the decoder's own word vectors."""
+
+    def __init__(self, hidden: int, embedding: int, vocabulary_size: int) -> None:
+        super().__init__()
+        self.narrow = nn.Linear(hidden, embedding, bias=False)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+
+    def forward(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """words [V, E]: the vectors."""
+        return _tied(self.narrow(hidden), words, self.bias, ALIGNMENT)
+
+
+def _tied(narrow: Tensor, words: Tensor, bias: Tensor, alignment: int) -> Tensor:
+    """Products of narrow [..., E] with the words' vectors [V, E]. These are long: scaled, scores start small."""
+    return _aligned(narrow * words.shape[1] ** -0.5, words, bias, alignment)
 
 
 def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
