@@ -22,6 +22,7 @@ MODALITIES = {  # what the recipe's header says its data has
     "sa": {"image": 512, "change": 512},
     "recnet": {"image": 512, "change": 512},
     "cst": {"image": 512, "change": 512},
+    "scn": {"image": 512, "change": 512},
     "cst-paper": {"image": 1536, "motion": 1024, "audio": 128},
 }
 TUTORIAL = "finetune"  # a test of its own follows it, videos and all
@@ -32,7 +33,7 @@ FOLLOWING = (
     "default-4-beam",
 )  # each begins from the last
 SMALLER = ["epochs=1", "batch_size=8", "captions_per_video=0", "device=cpu", "beam=2"]
-SMALLER_MODEL = {"hidden": 8, "attention": 8, "embedding": 8}
+SMALLER_MODEL = {"hidden": 8, "attention": 8, "embedding": 8, "factors": 8, "tags": 6, "topics": 3}
 
 
 @pytest.mark.filterwarnings("ignore:orders .* are dropped")

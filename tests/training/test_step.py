@@ -77,13 +77,17 @@ def test_fixed_shapes_learn_what_the_plain_step_learns(
     assert_same_weights(fixed, plain)
 
 
-@pytest.mark.parametrize("model", ["recnet-global", "recnet-local"])
-def test_fixed_shapes_have_the_losses_of_the_model_by_name(tiny_data: Path, tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "own"), [("recnet-global", "reconstruction"), ("recnet-local", "reconstruction"), ("scn", "tags")]
+)
+def test_fixed_shapes_have_the_losses_of_the_model_by_name(
+    tiny_data: Path, tmp_path: Path, model: str, own: str
+) -> None:
     plain, fixed = (trainer(tiny_data, tmp_path / name, model=model) for name in ("plain", "fixed"))
     steps = plain.step, static(fixed)
     for batch in plain.batches:
         expected, found = ({name: float(value) for name, value in step(batch, 0.01).items()} for step in steps)
-        assert list(found) == ["loss", "words", "reconstruction"]
+        assert list(found) == ["loss", "words", own]
         assert found == pytest.approx(expected, rel=1e-4)
     assert_same_weights(fixed, plain)
 

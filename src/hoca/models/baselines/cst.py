@@ -81,3 +81,6 @@ class CST(CaptionModel):
         hidden, state = unroll(given, state, self.history_gates)
         hidden = self.dropout(hidden)
         return Decoded(self.output(hidden), state, hidden)
+
+    def describe(self) -> str:
+        return "an LSTM over pooled features"

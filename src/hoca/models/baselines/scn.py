@@ -1,0 +1,77 @@
+"""SCN: the tags of a video make the weights of the LSTM that tells of it (Gan et al., CVPR 2017, class A).
+
+A tagger predicts the probabilities s of some hundred frequent words from the pooled video. Each weight matrix of the
+LSTM is A diag(s B) C', one set of factors for all videos; the video is the first input, and a term of every step.
+
+Where this differs: the tags of the paper were picked by hand among the most frequent words; here they are the most
+frequent content words of the training captions after a stop list. Tagger and decoder may be trained together, or one
+after the other as the authors did (recipes/scn-paper.yaml); either way the words' loss does not reach the tagger, since
+tags are the decoder's input. Tags of training videos are predicted by the tagger that has seen them, as there. Scores
+of the tied output are scaled by the root of the width, as those of HOCA are. One model, no ensemble.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hoca.models.config import SIZE
+from hoca.models.interface import Decoded, Explanation, References, TrainingBatch, Weighted
+from hoca.models.parts.coded_captioner import CodedCaptioner, CodedConfig, CodedMemory
+from hoca.models.registry import register
+from hoca.options import option
+from hoca.text import Vocabulary, content_words
+
+ACTIVE = 10.0  # tags that a video has, about
+TAGS = "tags"
+
+
+@dataclass(frozen=True)
+class SCNConfig(CodedConfig):
+    tags: int = option(300, "K, the most frequent content words of the training captions", least=1, below=SIZE)
+    tag_weight: float = option(1.0, "weight of the tagger's loss, summed over the tags", least=0)
+
+
+@register("scn", source="Gan et al., CVPR 2017", about="predicted tags make the weights of the LSTM")
+class SCN(CodedCaptioner):
+    Config = SCNConfig
+    config: SCNConfig
+    tags: Tensor
+
+    def __init__(self, config: SCNConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, vocabulary, code=config.tags, active=ACTIVE)
+        self.register_buffer("tags", torch.full((config.tags,), -1))  # ids of the words, -1 = a tag that has none
+
+    def code(self, logits: Tensor) -> Tensor:
+        return self.dropout(torch.sigmoid(logits.detach()))
+
+    def prepare(self, references: References) -> None:
+        """Choose the tags; those that the weights of a trained model know stay."""
+        if bool((self.tags >= 0).any()):
+            return
+        said = Counter(word for captions in references for caption in captions for word in content_words(caption))
+        ranked = sorted((-count, word) for word, count in said.items() if word in self.vocabulary)
+        ids = [self.vocabulary[word] for _, word in ranked[: len(self.tags)]]
+        self.tags[: len(ids)] = torch.tensor(ids, dtype=torch.long)
+
+    def targets(self, references: Sequence[str]) -> dict[str, Tensor]:
+        said = {self.vocabulary[word] for caption in references for word in content_words(caption)}
+        return {TAGS: torch.tensor([float(tag in said) for tag in self.tags.tolist()])}
+
+    def losses(self, memory: CodedMemory, batch: TrainingBatch, decoded: Decoded) -> dict[str, Weighted]:
+        said = batch.targets[TAGS].to(memory.logits.dtype)
+        each = F.binary_cross_entropy_with_logits(memory.logits, said, reduction="none")  # [B, K]
+        return {TAGS: Weighted(self.config.tag_weight, self.per_caption((each * (self.tags >= 0)).sum(1), batch))}
+
+    def look(self, memory: CodedMemory, words: Tensor) -> Explanation:
+        tokens, probabilities = self.vocabulary.tokens, torch.sigmoid(memory.logits).unbind(1)
+        tags = {tokens[id]: p for id, p in zip(self.tags.tolist(), probabilities, strict=True) if id >= 0}
+        return Explanation(found={TAGS: tags} if tags else {})
+
+    def describe(self) -> str:
+        return f"an LSTM whose weights are made by {len(self.tags)} tags"
