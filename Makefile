@@ -52,7 +52,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard setup.py src/hoca/*/*.c)
 # What tests and benchmarks need besides: all extras.
 $(TOOLS): $(READY)
 	@echo "installing what tests and benchmarks need"
-	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,hf,glove,cluster,web,gpu]'
+	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,hf,glove,cluster,web,topics,gpu]'
 	@touch $@
 
 demo: $(READY)

@@ -23,7 +23,9 @@ MODALITIES = {  # what the recipe's header says its data has
     "recnet": {"image": 512, "change": 512},
     "cst": {"image": 512, "change": 512},
     "scn": {"image": 512, "change": 512},
+    "mm": {"image": 512, "change": 512},
     "cst-paper": {"image": 1536, "motion": 1024, "audio": 128},
+    "mm-tgm-paper": {"image": 1536, "motion": 1024, "audio": 128},
 }
 TUTORIAL = "finetune"  # a test of its own follows it, videos and all
 FOLLOWING = (

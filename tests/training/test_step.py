@@ -78,7 +78,8 @@ def test_fixed_shapes_learn_what_the_plain_step_learns(
 
 
 @pytest.mark.parametrize(
-    ("model", "own"), [("recnet-global", "reconstruction"), ("recnet-local", "reconstruction"), ("scn", "tags")]
+    ("model", "own"),
+    [("recnet-global", "reconstruction"), ("recnet-local", "reconstruction"), ("scn", "tags"), ("mm-tgm", "topics")],
 )
 def test_fixed_shapes_have_the_losses_of_the_model_by_name(
     tiny_data: Path, tmp_path: Path, model: str, own: str
