@@ -24,6 +24,7 @@ MODALITIES = {  # what the recipe's header says its data has
     "cst": {"image": 512, "change": 512},
     "scn": {"image": 512, "change": 512},
     "mm": {"image": 512, "change": 512},
+    "tddf": {"image": 512, "change": 512},
     "cst-paper": {"image": 1536, "motion": 1024, "audio": 128},
     "mm-tgm-paper": {"image": 1536, "motion": 1024, "audio": 128},
 }

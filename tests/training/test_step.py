@@ -64,8 +64,19 @@ def assert_same_weights(found: Trainer, expected: Trainer) -> None:
         {"model": "sa-lstm"},
         {"model": "sa-lstm", "objective": "wxe", "captions_per_video": 2, "batch_size": 5},
         {"model": "cst"},
+        {"model": "tddf"},
     ],
-    ids=["default", "options", "pairs", "unary", "weighted", "whole captions", "weighted whole captions", "pooled"],
+    ids=[
+        "default",
+        "options",
+        "pairs",
+        "unary",
+        "weighted",
+        "whole captions",
+        "weighted whole captions",
+        "pooled",
+        "patterns",
+    ],
 )
 def test_fixed_shapes_learn_what_the_plain_step_learns(
     tiny_data: Path, tmp_path: Path, changes: dict[str, Any]
