@@ -31,7 +31,7 @@ class Caption:
     words: tuple[str, ...]
     logprob: float  # log p(sentence, <eos> included)
     confidence: float | None  # probability that it is as good as a person's; None: the model was not fitted to tell
-    explanation: Explanation  # what each word looked at: α_g and α [L, T_m], β [L], where the model can tell
+    explanation: Explanation  # what each word looked at: α_g and α [L, T_m], β [L], …, where the model can tell
     alternatives: tuple[tuple[str, float], ...]  # the other sentences of the beam with their log-probabilities
     absent: dict[str, str]  # modality → why it is missing
     seconds: dict[str, float]  # what took how long
@@ -202,6 +202,9 @@ def load(model: Path | str | None = None, device: str = "auto") -> VideoCaptione
 
 
 def _of_words(explanation: Explanation | None, words: int) -> Explanation:
-    """The rows of the best sentence's words: [1, W, L, ...] → [words, ...]."""
+    """The rows of the best sentence's words: [1, W, L, ...] → [words, ...], and what was found: [1] → a number."""
+    if explanation is None:
+        return Explanation()
     rows: Callable[[Tensor], Tensor] = lambda tensor: tensor[0, 0, :words].cpu()  # noqa: E731
-    return Explanation() if explanation is None else map_tensors(rows, explanation)
+    found = map_tensors(lambda tensor: tensor[0].cpu(), explanation.found)
+    return replace(map_tensors(rows, replace(explanation, found={})), found=found)

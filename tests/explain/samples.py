@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import torch
 
@@ -28,6 +29,15 @@ def said(words: tuple[str, ...] = WORDS, steps: dict[str, int] = STEPS, seconds:
         spans = tuple((i * seconds / count, (i + 1) * seconds / count) for i in range(count))
         modalities.append(Modality(name, tuple(share), rows(len(words), count), groups, spans))
     return ModelCaption("a-model", "attention", " ".join(words), words, -1.5, (("a dog", -2.5),), tuple(modalities), {})
+
+
+def tagged(caption: ModelCaption | None = None) -> ModelCaption:
+    """The same by a model that chooses how to fuse for each word, and finds tags in the video."""
+    caption = caption or said()
+    shares = torch.softmax(torch.randn(len(caption.words), 4), 1).T.tolist()
+    options = dict(zip(["image", "motion", "audio", "all together"], map(tuple, shares), strict=True))
+    found = {"tags": (("triangle", 0.9), ("whistle", 0.75), ("<b>dog</b>", 0.25))}
+    return replace(caption, choices={"fusion": options}, found=found)
 
 
 def preview(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> Preview:

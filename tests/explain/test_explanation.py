@@ -17,7 +17,7 @@ from hoca.media import DecodeLimits, Request, preview, write
 from hoca.media.decode import decode
 from hoca.media.preview import BYTES, decode_with_preview, envelope, thumbnails
 
-from .trained import clips, silent_captioner
+from .trained import clips, fit, silent_captioner
 
 
 def test_an_explanation_holds_what_the_caption_says(data: Path, run: Path) -> None:
@@ -61,6 +61,23 @@ def test_a_model_without_groups_tells_its_attention_and_its_shares(data: Path, s
     for modality in found.modalities:
         assert (modality.groups, len(modality.share)) == ((), len(found.words))
         assert [sum(row) for row in modality.weights] == pytest.approx([1.0] * len(found.words), abs=1e-5)
+
+
+def test_a_model_tells_what_its_words_chose_and_what_it_found(
+    data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, clip = tmp_path_factory.mktemp("told"), clips(data, silent=True)[0]
+    patterns = fit(data, folder / "patterns", model="tddf", epochs=2)
+    tags = fit(data, folder / "tags", model="scn", epochs=2, tags=12, factors=8)
+    first, second = explain(clip, patterns, compare=[tags]).captions
+    assert list(first.choices["fusion"]) == ["image", "motion", "all together"]
+    totals = [sum(shares) for shares in zip(*first.choices["fusion"].values(), strict=True)]
+    assert totals == pytest.approx([1.0] * len(first.words), abs=1e-5)
+    assert (first.found, second.choices, second.modalities) == ({}, {}, ())
+    probabilities = [p for _, p in second.found["tags"]]
+    assert len(probabilities) == 8
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert 0 < probabilities[-1] < probabilities[0] < 1
 
 
 def test_a_model_that_explains_nothing_says_its_sentence(data: Path, run: Path) -> None:

@@ -11,7 +11,7 @@ from hoca.errors import UserError
 from hoca.explain import Modality, attention_figure, cost_figure, curves_figure, rank_figure
 from hoca.explain.curves import read_curves
 
-from .samples import WORDS, said
+from .samples import WORDS, said, tagged
 
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
@@ -51,6 +51,21 @@ def test_a_model_that_does_not_weigh_its_modalities_is_drawn_without_their_share
     assert ("<!-- share β -->" in text) == bool(told)
     for drawn in ("image", "motion", "audio", *WORDS):
         assert f"<!-- {drawn} -->" in text
+
+
+@pytest.mark.parametrize("attends", [True, False])
+def test_choices_and_what_was_found_are_drawn(tmp_path: Path, attends: bool) -> None:
+    caption = tagged() if attends else replace(tagged(), modalities=())
+    attention_figure(caption, tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text()
+    for drawn in ("choice of fusion", "all together", "tags found in the video", "triangle", *WORDS):
+        assert f"<!-- {drawn} -->" in text, drawn
+    assert ("<!-- share β -->" in text) == attends
+
+
+def test_a_model_that_has_tags_alone_is_drawn(tmp_path: Path) -> None:
+    attention_figure(replace(tagged(), modalities=(), choices={}), tmp_path / "figure.svg")
+    assert "<!-- whistle -->" in (tmp_path / "figure.svg").read_text()
 
 
 def test_a_model_that_explains_nothing_has_no_figure(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hoca.explain import explain, report, write_report
 
 from ..conftest import Command
-from .samples import explanation, said
+from .samples import explanation, said, tagged
 from .trained import clips
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -48,6 +48,13 @@ def test_a_report_of_a_real_clip_is_small_and_complete(data: Path, run: Path, un
     assert [r["model"] for r in shown["captions"]] == ["bound", "alone"]
     assert len(shown["thumbnails"]) == 8
     assert {g["theta"] is None for r in shown["captions"][:1] for m in r["modalities"] for g in m["groups"]} == {False}
+
+
+def test_a_report_tells_what_was_chosen_and_found() -> None:
+    shown = content(report(explanation(tagged())))["captions"][0]
+    assert shown["found"] == {"tags": [["triangle", 0.9], ["whistle", 0.75], ["<b>dog</b>", 0.25]]}
+    assert list(shown["choices"]["fusion"]) == ["image", "motion", "audio", "all together"]
+    assert all(len(shares) == len(shown["words"]) for shares in shown["choices"]["fusion"].values())
 
 
 def test_nothing_is_loaded_from_anywhere() -> None:

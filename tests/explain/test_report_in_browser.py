@@ -11,7 +11,7 @@ import pytest
 from hoca.explain import explain, write_report
 
 from ..browser import Visit
-from .samples import WORDS, explanation, said
+from .samples import WORDS, explanation, said, tagged
 from .test_report import HOSTILE
 from .trained import clips, silent_captioner
 
@@ -55,6 +55,23 @@ def test_hovering_a_word_shows_its_bars_and_lights_its_moments(browser: Browser,
         33,
     ]  # a stretch of sound from its beginning to its end, and the dark after the last
     assert all(one != two for one, two in zip(lit, otherwise_lit, strict=True))
+    assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+
+def test_choices_follow_the_word_and_what_was_found_is_listed(browser: Browser, tmp_path: Path) -> None:
+    write_report(explanation(tagged()), tmp_path / "tagged.html")
+    visit = Visit(browser, (tmp_path / "tagged.html").as_uri())
+    page = visit.page
+    assert page.locator(".shares h2").all_inner_texts()[1].startswith("Fusion chosen for ")
+    seen = []
+    for word in (1, 2):
+        page.locator(".word").nth(word).hover()
+        seen.append(page.locator(".shares").nth(1).locator(".value").all_inner_texts())
+    assert seen[0] != seen[1]
+    assert [len(values) for values in seen] == [4, 4]
+    assert page.locator(".found h2").inner_text() == "Found in the video: tags"
+    listed = [text.split() for text in page.locator(".found li").all_inner_texts()]
+    assert listed == [["90", "%", "triangle"], ["75", "%", "whistle"], ["25", "%", "<b>dog</b>"]]
     assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # a process that only decodes pictures imports this package, 
 
     from hoca.captioning import Caption, VideoCaptioner
     from hoca.media import DecodeLimits
+
+FOUND = 8  # of a kind, the likeliest
 
 Rows = tuple[tuple[float, ...], ...]  # one row of weights over the time steps for each word, [L][T]
 
@@ -55,6 +57,8 @@ class ModelCaption:
     alternatives: tuple[tuple[str, float], ...]  # the rest of the beam with its log-probabilities
     modalities: tuple[Modality, ...]  # those that the clip has
     absent: dict[str, str]  # modality → why it is missing
+    choices: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)  # what → option → share per word
+    found: dict[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)  # tags, topics: the likeliest first
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,17 @@ def _caption(name: str, captioner: VideoCaptioner, caption: Caption, clock: Cloc
         alternatives=caption.alternatives,
         modalities=tuple(modalities),
         absent=caption.absent,
+        choices={
+            what: {option: tuple(share.tolist()) for option, share in options.items()}
+            for what, options in found.choices.items()
+        },
+        found={what: _likeliest(items) for what, items in found.found.items()},
     )
+
+
+def _likeliest(items: Mapping[str, Tensor]) -> tuple[tuple[str, float], ...]:
+    ranked = sorted(((name, float(p)) for name, p in items.items()), key=lambda item: -item[1])
+    return tuple(ranked[:FOUND])
 
 
 def _rows(weights: Tensor) -> Rows:

@@ -1,4 +1,4 @@
-"""What each word looked at, as a figure: the share of each modality, and its moments as a heat map."""
+"""What each word looked at, as a figure: shares and choices as bars, moments as heat maps, what was found as a list."""
 
 from __future__ import annotations
 
@@ -11,53 +11,93 @@ import numpy as np
 
 from hoca.errors import UserError
 from hoca.explain.drawing import new_figure, save
-from hoca.explain.explanation import ModelCaption
+from hoca.explain.explanation import Modality, ModelCaption
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#c0392b", "#27ae60", "#2980b9", "#8e44ad", "#d35400")  # red, green, blue as in the paper, then others
+OTHER = "#7f8c8d"  # of what is no modality
+Bars = list[tuple[str, tuple[float, ...], str]]  # name, value at each word, colour
 
 
 def attention_figure(caption: ModelCaption, path: Path, title: str = "") -> None:
-    """A row per word. Left: how much each modality counts, β, where the model tells. Then, for each: which steps, α."""
-    from matplotlib.colors import LinearSegmentedColormap
-
+    """What the model can tell, from the left: per word what it chose and how much each modality counts, β; for each
+    modality which steps, α; and what was found in the whole video."""
     words, modalities = caption.words, list(zip(caption.modalities, cycle(COLOURS), strict=False))
-    if not modalities:
+    bars = _bars(caption, {modality.name: colour for modality, colour in modalities})
+    if not (bars or modalities or caption.found):
         raise UserError(f"the model {caption.model} cannot tell what its words looked at: there is no figure to draw")
-    weighed = [(modality.share, colour) for modality, colour in modalities if modality.share]
-    figure = new_figure(width=3.4 + 2.1 * len(modalities), height=1.3 + 0.26 * max(4, len(words)))
-    widths = [1.1] * bool(weighed) + [1.0] * len(modalities)
-    axes = list(figure.subplots(1, len(widths), sharey=True, squeeze=False, width_ratios=widths)[0])
-    for axis, (modality, colour) in zip(axes[-len(modalities) :], modalities, strict=True):
-        alpha = np.array(modality.weights)  # [L, T]
-        shades = LinearSegmentedColormap.from_list(modality.name, ["white", colour, "black"])
-        least, most = float(alpha.min()), float(alpha.max())
-        spread = max(most - least, 0.5 / alpha.shape[1])  # attention that is nearly even should look even
-        darkest = least + 1.35 * spread  # a black cell would lose its colour
-        axis.imshow(alpha, aspect="auto", cmap=shades, vmin=least, vmax=darkest, interpolation="nearest")
-        axis.set_title(modality.name, fontsize=10, color=colour, fontweight="bold")
-        axis.set_xlabel(f"time step (α {least:.3f} to {most:.3f})", fontsize=8)
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.tick_params(axis="y", length=0)
-    if weighed:
-        _draw_shares(axes[0], weighed)
-    axes[0].set_yticks(range(len(words)), words, fontsize=9)
-    axes[0].set_ylim(len(words) - 0.5, -0.5)
-    for axis in axes:
-        axis.tick_params(axis="x", labelsize=8)
-    figure.suptitle("\n".join(textwrap.wrap(title or " ".join(words), 30 + 20 * len(modalities))), fontsize=11)
+    columns = len(modalities) + len(caption.choices) + len(caption.found)
+    figure = new_figure(width=3.4 + 2.1 * columns, height=1.3 + 0.26 * max(4, len(words)))
+    by_word = len(bars) + len(modalities)
+    widths = [1.1] * len(bars) + [1.0] * (len(modalities) + len(caption.found))
+    grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
+    axes: list[Axes] = []
+    for place in range(by_word):
+        axes.append(figure.add_subplot(grid[place], sharey=axes[0] if axes else None))
+        axes[-1].tick_params(axis="x", labelsize=8)
+        axes[-1].tick_params(axis="y", labelleft=place == 0)
+    for axis, (name, rows) in zip(axes, bars, strict=False):
+        _draw_bars(axis, name, rows)
+    for axis, (modality, colour) in zip(axes[len(bars) :], modalities, strict=True):
+        _draw_moments(axis, modality, colour)
+    if axes:
+        axes[0].set_yticks(range(len(words)), words, fontsize=9)
+        axes[0].set_ylim(len(words) - 0.5, -0.5)
+    for place, (what, items) in enumerate(caption.found.items(), start=by_word):
+        _draw_found(figure.add_subplot(grid[place]), what, items)
+    figure.suptitle("\n".join(textwrap.wrap(title or " ".join(words), 30 + 20 * columns)), fontsize=11)
     save(figure, path, dpi=150)
 
 
-def _draw_shares(axis: Axes, weighed: list[tuple[tuple[float, ...], str]]) -> None:
-    """The shares of each word, one beside the other, each with the colour of its modality."""
-    left = np.zeros(len(weighed[0][0]))
-    for share, colour in weighed:
-        axis.barh(range(len(left)), share, left=left, height=0.72, color=colour)
-        left = left + share
+def _bars(caption: ModelCaption, colours: dict[str, str]) -> list[tuple[str, Bars]]:
+    """What is drawn as bars beside the words: title → rows."""
+    found: list[tuple[str, Bars]] = [
+        (f"choice of {what}", [(name, values, colours.get(name, OTHER)) for name, values in options.items()])
+        for what, options in caption.choices.items()
+    ]
+    weighed = [(each.name, each.share, colours[each.name]) for each in caption.modalities if each.share]
+    return [*found, ("share β", weighed)] if weighed else found
+
+
+def _draw_bars(axis: Axes, title: str, rows: Bars) -> None:
+    """The values of each word, one beside the other, each with its colour."""
+    left = np.zeros(len(rows[0][1]))
+    for name, values, colour in rows:
+        axis.barh(range(len(left)), values, left=left, height=0.72, color=colour, label=name)
+        left = left + values
     axis.set_xlim(0, 1)
-    axis.set_title("share β", fontsize=10)
-    axis.set_xlabel("of each modality", fontsize=8)
+    axis.set_title(title, fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    if title.startswith("share"):
+        axis.set_xlabel("of each modality", fontsize=8)
+    else:
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize=7, frameon=False)
+
+
+def _draw_moments(axis: Axes, modality: Modality, colour: str) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    alpha = np.array(modality.weights)  # [L, T]
+    shades = LinearSegmentedColormap.from_list(modality.name, ["white", colour, "black"])
+    least, most = float(alpha.min()), float(alpha.max())
+    spread = max(most - least, 0.5 / alpha.shape[1])  # attention that is nearly even should look even
+    darkest = least + 1.35 * spread  # a black cell would lose its colour
+    axis.imshow(alpha, aspect="auto", cmap=shades, vmin=least, vmax=darkest, interpolation="nearest")
+    axis.set_title(modality.name, fontsize=10, color=colour, fontweight="bold")
+    axis.set_xlabel(f"time step (α {least:.3f} to {most:.3f})", fontsize=8)
+    axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axis.tick_params(axis="y", length=0)
+
+
+def _draw_found(axis: Axes, what: str, items: tuple[tuple[str, float], ...]) -> None:
+    axis.barh(range(len(items)), [p for _, p in items], height=0.72, color=OTHER)
+    axis.set_yticks(range(len(items)), [name for name, _ in items], fontsize=9)
+    axis.invert_yaxis()
+    axis.set_xlim(0, 1)
+    axis.set_title(f"{what} found in the video", fontsize=10)
+    axis.set_xlabel("probability", fontsize=8)
+    axis.tick_params(axis="x", labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)

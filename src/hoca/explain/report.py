@@ -89,13 +89,18 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
         **{"model": caption.model, "kind": caption.kind, "text": caption.text, "words": caption.words},
         **{"logprob": caption.logprob, "alternatives": caption.alternatives, "absent": caption.absent},
         "modalities": [_modality(modality) for modality in caption.modalities],
+        "choices": {
+            what: {option: _short(shares) for option, shares in options.items()}
+            for what, options in caption.choices.items()
+        },
+        "found": {what: [(name, round(p, DIGITS)) for name, p in items] for what, items in caption.found.items()},
     }
 
 
 def _modality(modality: Modality) -> dict[str, Any]:
     return {
         **{"name": modality.name, "spans": modality.spans},
-        "share": [round(share, DIGITS) for share in modality.share],
+        "share": _short(modality.share),
         "weights": _rounded(modality.weights),
         "groups": [
             {"members": group.members, "theta": group.theta, "weights": _rounded(group.weights)}
@@ -105,4 +110,8 @@ def _modality(modality: Modality) -> dict[str, Any]:
 
 
 def _rounded(rows: tuple[tuple[float, ...], ...]) -> list[list[float]]:
-    return [[round(weight, DIGITS) for weight in row] for row in rows]
+    return [_short(row) for row in rows]
+
+
+def _short(row: tuple[float, ...]) -> list[float]:
+    return [round(weight, DIGITS) for weight in row]

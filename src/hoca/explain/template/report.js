@@ -5,6 +5,7 @@ const spoken = document.getElementById("spoken");
 const ORDERS = ["", "unary", "binary", "ternary"];
 const percent = (x) => `${Math.round(100 * x)} %`;
 const width = (x) => `${(100 * x).toFixed(1)}%`;
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const seconds = (x) => `${x.toFixed(1)} s`;
 
 function make(tag, properties = {}, ...children) {
@@ -153,16 +154,17 @@ function words(said, show) {
   return [sentence, buttons];
 }
 
-function shares(said) {
+// A box with a bar for each of the rows [name, number of its colour, value at each word].
+function wordBars(said, heading, rowsOf) {
   const title = make("em");
-  const box = make("div", { class: "shares" }, make("h2", {}, "What counted for ", title));
-  const rows = said.modalities.filter(weighed).map((modality, m) => {
+  const box = make("div", { class: "shares" }, make("h2", {}, heading, title));
+  const rows = rowsOf.map(([name, m, values]) => {
     const bar = make("i");
     const value = make("span", { class: "value" });
-    box.append(make("span", { class: `name m${m % 5}` }, modality.name), make("div", { class: `bar m${m % 5}` }, bar), value);
+    box.append(make("span", { class: `name m${m % 5}` }, name), make("div", { class: `bar m${m % 5}` }, bar), value);
     return (number) => {
-      bar.style.width = width(modality.share[number]);
-      value.textContent = percent(modality.share[number]);
+      bar.style.width = width(values[number]);
+      value.textContent = percent(values[number]);
     };
   });
   const show = (number) => {
@@ -170,6 +172,34 @@ function shares(said) {
     rows.forEach((row) => row(number));
   };
   return [box, show];
+}
+
+// What counted for a word, and what it chose among: boxes of bars, those that the model can tell of.
+function shareBoxes(said) {
+  const boxes = [];
+  const counted = said.modalities.filter(weighed).map((modality, m) => [modality.name, m, modality.share]);
+  if (counted.length) boxes.push(wordBars(said, "What counted for ", counted));
+  for (const [what, options] of Object.entries(said.choices)) {
+    const rows = Object.entries(options).map(([name, values]) => {
+      const modality = said.modalities.findIndex((each) => each.name === name);
+      return [name, modality < 0 ? said.modalities.length : modality, values];
+    });
+    boxes.push(wordBars(said, `${capital(what)} chosen for `, rows));
+  }
+  return boxes;
+}
+
+function found(said) {
+  return Object.entries(said.found).map(([what, items]) => {
+    const list = make("ol");
+    for (const [name, p] of items) {
+      const bar = make("i");
+      bar.style.width = width(p);
+      const value = make("span", { class: "value" }, percent(p));
+      list.append(make("li", {}, make("div", { class: "bar", "aria-hidden": "true" }, bar), value, make("span", {}, name)));
+    }
+    return make("div", { class: "beam found" }, make("h2", {}, `Found in the video: ${what}`), list);
+  });
 }
 
 function orderSwitch(said, number, choose) {
@@ -271,11 +301,11 @@ function captionCard(said, place) {
     picture.alt = caption.textContent = `The frame that it looked at most, at ${seconds(seen.time)}`;
   };
   const lanes = make("div", { class: "timeline" });
-  const [shareBox, showShares] = shares(said);
+  const boxes = shareBoxes(said);
   const [showLanes, chooseOrder] = timeline(said, lanes, look);
   const show = (number) => {
     buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === number));
-    showShares(number);
+    boxes.forEach(([, showBox]) => showBox(number));
     showLanes(number);
     spoken.textContent = describe(said, number);
   };
@@ -284,9 +314,10 @@ function captionCard(said, place) {
   section.append(
     make("p", { class: "model" }, make("strong", {}, said.model), ` · ${said.kind} · p = ${probability(said.logprob)}`),
     sentence,
-    make("div", { class: "now" }, make("figure", {}, picture, caption), ...(said.modalities.some(weighed) ? [shareBox] : [])),
+    make("div", { class: "now" }, make("figure", {}, picture, caption), ...(boxes.length ? [make("div", { class: "boxes" }, ...boxes.map(([box]) => box))] : [])),
     ...(said.modalities.some((modality) => modality.groups.length) ? [orderSwitch(said, place, chooseOrder)] : []),
     lanes,
+    ...found(said),
     alternatives(said),
   );
   if (said.words.length) show(firstWord(said));
@@ -299,6 +330,10 @@ function describe(said, number) {
     const share = weighed(modality) ? ` ${percent(modality.share[number])}` : "";
     return `${modality.name}${share}, most at ${seconds(start)} to ${seconds(end)}`;
   });
+  for (const [what, options] of Object.entries(said.choices)) {
+    const [name, values] = Object.entries(options).reduce((best, other) => (other[1][number] > best[1][number] ? other : best));
+    parts.push(`${what} ${name} ${percent(values[number])}`);
+  }
   return [said.words[number], parts.join("; ")].filter(Boolean).join(": ");
 }
 
