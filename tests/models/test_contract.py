@@ -13,7 +13,8 @@ from torch import Tensor
 
 from hoca.checkpoint import Checkpoint, load_model, model_facts, write_checkpoint
 from hoca.data import Batch
-from hoca.generation import Search, SentenceLimits, beam_search, greedy
+from hoca.generation import Search, SentenceLimits, beam_search, greedy, inference
+from hoca.generation.beam import BeamSearch
 from hoca.models import CaptionModel, create, names
 from hoca.models.trees import map_tensors, tensors
 from hoca.text import Vocabulary
@@ -116,6 +117,19 @@ def test_a_beam_of_one_is_greedy(name: str) -> None:
     found, expected = beam_search(model, memory, limits, width=1), greedy(model, memory, limits)
     assert found.texts(VOCABULARY) == expected.texts(VOCABULARY)
     torch.testing.assert_close(found.logprob, expected.logprob)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_model
+def test_a_captured_search_on_a_gpu_finds_what_a_plain_one_finds(name: str) -> None:
+    model, limits = captioner(name).float().cuda(), SentenceLimits(max_length=5)
+    features = {m: x.float().cuda() for m, x in videos().items()}
+    with inference(model):
+        memory = model.encode(features, {m: length.cuda() for m, length in HOLES.items()})
+        expected = BeamSearch(limits, 3, 0.0).run(model, memory)
+    for _ in range(3):  # without graphs, captured, once more from the graphs
+        found = beam_search(model, memory, limits, width=3)
+        torch.testing.assert_close(found.logprob, expected.total)
 
 
 @every_model

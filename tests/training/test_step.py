@@ -11,6 +11,7 @@ import torch.distributed
 
 from hoca.distributed import Distributed, FlatGradients
 from hoca.errors import UserError
+from hoca.models import names
 from hoca.training import train
 from hoca.training.fixed_shapes import Inputs, lay_out, rounded
 from hoca.training.loop import Trainer
@@ -20,6 +21,7 @@ from hoca.training.step import CapturedStep, PlainStep, StaticStep, Step
 from .tiny import changed, column, tiny
 
 CPU = torch.device("cpu")
+BASELINES = [name for name in names() if "hoca" not in name]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -223,7 +225,9 @@ def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(
 
 
 @needs_gpu
-@pytest.mark.parametrize("changes", [{"model": "recnet-global"}, {"objective": "wxe"}], ids=["own loss", "weighted"])
+@pytest.mark.parametrize(
+    "changes", [{"objective": "wxe"}, *({"model": name} for name in BASELINES)], ids=["weighted", *BASELINES]
+)
 def test_captured_steps_have_the_losses_of_plain_ones_by_name(
     tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
