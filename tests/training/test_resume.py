@@ -17,6 +17,7 @@ import torch
 
 from hoca.checkpoint import Checkpoints, read_checkpoint
 from hoca.errors import UserError
+from hoca.models import names
 from hoca.training import Recipe, train
 
 from .tiny import changed, column, finish, rows, start, tiny, tiny_file, write_captions, write_dataset
@@ -62,6 +63,17 @@ def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tiny_data: 
     assert code == 0, errors
     assert_same_run(run, whole)
     assert not [path for path in run.rglob("*") if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("model", [name for name in names() if "hoca" not in name])
+def test_every_captioner_resumes_with_what_was_fitted_before_training(
+    tiny_data: Path, tmp_path: Path, model: str
+) -> None:
+    whole, parts = (tiny(tiny_data, tmp_path / name, model=model, epochs=2) for name in ("whole", "parts"))
+    train(whole)
+    train(changed(parts, epochs=1))
+    train(parts, resume=True)
+    assert_same_run(tmp_path / "parts", tmp_path / "whole")
 
 
 def step_reached(step: int, chance: random.Random) -> Moment:
