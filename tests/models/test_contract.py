@@ -15,7 +15,7 @@ from hoca.checkpoint import Checkpoint, load_model, model_facts, write_checkpoin
 from hoca.data import Batch
 from hoca.generation import Search, SentenceLimits, beam_search, greedy, inference
 from hoca.generation.beam import BeamSearch
-from hoca.models import CaptionModel, create, names
+from hoca.models import CaptionModel, create, entry, names
 from hoca.models.trees import map_tensors, tensors
 from hoca.text import Vocabulary
 from hoca.training.objectives import CrossEntropy, TeacherForcing, summed
@@ -23,21 +23,27 @@ from hoca.training.recipe import TrainSection
 
 from .tiny import HOLES, RAGGED, VOCABULARY, WIDTHS, Features, Lengths, alone, captions, videos
 
-SIZES = {
+SIZES: dict[str, Any] = {
     **{"hidden": 8, "attention": 6, "embedding": 7, "max_steps": 6, "dropout": 0.0, "reconstructor_attention": 5},
     **{"factors": 6, "tags": 5, "topics": 3},
+    **{"high_hidden": 5, "global_hidden": 6, "local_hidden": 7, "global_context": 5, "local_context": 4},
+    "chunk": {"image": 2, "motion": 2, "audio": 3},
 }
 REFERENCES = [["a man sings", "a red man"], ["a dog runs"], ["a red dog", "the dog runs loudly"]]  # of three videos
 every_model = pytest.mark.parametrize("name", names())
 every_length = pytest.mark.parametrize("given", [RAGGED, HOLES], ids=["ragged", "holes"])
 
 
+def sizes(name: str, **changed: Any) -> dict[str, Any]:
+    """Of those in SIZES and of the given ones, what the named model has."""
+    known = entry(name).model.Config.options()
+    return {key: value for key, value in (SIZES | changed).items() if key in known}
+
+
 def captioner(name: str, modalities: Mapping[str, int] = WIDTHS, vocabulary: Vocabulary = VOCABULARY) -> CaptionModel:
     """In float64, prepared, every parameter away from where it starts, so that no term is hidden by another."""
-    known = create(name, modalities, vocabulary).config.options()
     torch.manual_seed(0)
-    options: dict[str, Any] = {key: value for key, value in SIZES.items() if key in known}
-    model = create(name, modalities, vocabulary, **options).double().eval()
+    model = create(name, modalities, vocabulary, **sizes(name)).double().eval()
     model.prepare(REFERENCES)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -222,8 +228,9 @@ def test_captions_that_are_padding_change_no_loss(name: str) -> None:
 @every_model
 def test_every_parameter_learns(name: str) -> None:
     model = captioner(name)
-    for given in (RAGGED, HOLES):  # some stand in for a missing modality
-        all_losses(model, videos(), given, whole_captions()).backward()
+    long = {m: torch.randn(3, 6, width).double() for m, width in WIDTHS.items()}  # several chunks of steps
+    for features, given in ((long, {}), (videos(), HOLES)):  # some stand in for a missing modality
+        all_losses(model, features, given, whole_captions()).backward()
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, key
         assert parameter.grad.abs().max() > 0, key
@@ -275,7 +282,7 @@ def test_bf16_stays_close_to_float32(name: str, given: Lengths) -> None:
 
 @every_model
 def test_eval_is_deterministic(name: str) -> None:
-    options = {"dropout": 0.5, "encoder_dropout": 0.5, "hidden": 4, "max_steps": 6}
+    options = sizes(name, dropout=0.5, encoder_dropout=0.5, hidden=4)
     model, features, words = create(name, WIDTHS, VOCABULARY, **options), videos(), captions()
     features = {m: x.float() for m, x in features.items()}
     assert torch.equal(model.eval()(features, RAGGED, words), model(features, RAGGED, words))
@@ -313,12 +320,8 @@ def test_what_it_says_it_looked_at_are_weights(name: str) -> None:
 @every_model
 def test_four_clips_are_learned_by_heart(name: str) -> None:
     torch.manual_seed(0)
-    options = {"hidden": 24, "embedding": 12, "max_steps": 6, "dropout": 0.0}
-    known = create(name, WIDTHS, VOCABULARY).config.options()
-    options |= {
-        key: 12 for key in ("attention", "reconstructor_attention", "factors", "tags", "topics") if key in known
-    }
-    model = create(name, WIDTHS, VOCABULARY, **options).train()
+    wider = {key: 12 for key, size in SIZES.items() if isinstance(size, int) and key != "max_steps"}
+    model = create(name, WIDTHS, VOCABULARY, **sizes(name, **wider | {"hidden": 24})).train()
     features = {m: torch.randn(4, 4, width) for m, width in WIDTHS.items()}
     said = ["a man sings", "a dog runs loudly", "a red dog", "loudly sings a red man"]
     words = torch.full((4, 1, 7), VOCABULARY.pad)

@@ -106,6 +106,12 @@ def test_fixed_shapes_have_the_losses_of_the_model_by_name(
     assert_same_weights(fixed, plain)
 
 
+@pytest.mark.parametrize("model", [name for name in names() if "hoca" not in name])
+def test_fixed_shapes_have_the_losses_of_every_baseline(tiny_data: Path, tmp_path: Path, model: str) -> None:
+    plain, fixed = (trainer(tiny_data, tmp_path / name, model=model) for name in ("plain", "fixed"))
+    assert losses(fixed, static(fixed), 3) == pytest.approx(losses(plain, plain.step, 3), rel=1e-4)
+
+
 def test_200_steps_in_fixed_shapes_have_the_losses_of_plain_ones(tiny_data: Path, tmp_path: Path) -> None:
     changes = {"model": "l-hoca-ub", "modalities": ["image", "audio"], "hidden": 8, "batch_size": 24}
     plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))

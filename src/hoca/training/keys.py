@@ -67,7 +67,9 @@ def _default(each: Field[Any]) -> str:
         return str(value).lower()
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(str, value))}]"
-    return "80" if value == {} else f"{value:g}" if isinstance(value, float) else str(value)
+    if value == {}:
+        return "80" if each.name == "max_steps" else "{}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _choices(hint: Any) -> str:

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from hoca.models import create
 from hoca.models.baselines.recnet import LocalReconstructor
-from hoca.models.baselines.sa_lstm import SALSTMConfig
 from hoca.models.interface import Decoded
 from hoca.training.objectives import TeacherForcing, summed
 
-from ..test_contract import SIZES, all_losses, batch_of, captioner, objective, whole_captions
+from ..test_contract import all_losses, batch_of, captioner, objective, sizes, whole_captions
 from ..tiny import HOLES, RAGGED, VOCABULARY, WIDTHS, videos
 
 both = pytest.mark.parametrize("name", ["recnet-global", "recnet-local"])
@@ -30,8 +29,7 @@ def test_without_weight_it_is_an_sa_lstm_to_the_last_bit(name: str) -> None:
     features, words, results = videos(), whole_captions(), []
     for kind, options in (("sa-lstm", {}), (name, {"reconstruction": 0.0})):
         torch.manual_seed(0)
-        sizes = {key: value for key, value in SIZES.items() if key in SALSTMConfig.options()}
-        model = create(kind, WIDTHS, VOCABULARY, **sizes | options).double()
+        model = create(kind, WIDTHS, VOCABULARY, **sizes(kind) | options).double()
         loss = all_losses(model, features, RAGGED, words)
         loss.backward()
         results.append((loss, {key: p.grad for key, p in model.named_parameters() if p.grad is not None}))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hoca.models.parts.start import HiddenState
+from hoca.ops.linear import Linear
 
 
 def lstm_step(gates: Tensor, c: Tensor) -> HiddenState:
@@ -28,3 +29,27 @@ def unroll(given: Tensor, state: HiddenState, history: Callable[[Tensor], Tensor
         h, c = lstm_step(gates + history(h), c)
         outputs.append(h)
     return torch.stack(outputs, dim=2), (h, c)
+
+
+class AheadLSTMCell(nn.Module):
+    """An LSTM cell over [known; late]: `ahead` is one matrix product for all words, `forward` is one word.
+
+    Known are the words themselves; late is what depends on the state before, such as what it attends to.
+    """
+
+    def __init__(self, known: int, late: int, hidden: int) -> None:
+        super().__init__()
+        self.known = Linear(known, 4 * hidden)
+        self.late = nn.Linear(late, 4 * hidden, bias=False)
+        self.recurrent = nn.Linear(hidden, 4 * hidden, bias=False)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5)  # as torch begins an LSTM
+
+    def ahead(self, known: Tensor) -> Tensor:
+        """[..., known] → the gates' share of it, [..., 4H]."""
+        return self.known(known)
+
+    def forward(self, ahead: Tensor, late: Tensor, state: HiddenState) -> HiddenState:
+        """ahead [..., 4H], late [..., late], h and c [..., H] → the next h and c."""
+        h, c = state
+        return lstm_step(ahead + self.late(late) + self.recurrent(h), c)
