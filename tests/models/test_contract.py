@@ -27,7 +27,7 @@ SIZES: dict[str, Any] = {
     **{"hidden": 8, "attention": 6, "embedding": 7, "max_steps": 6, "dropout": 0.0, "reconstructor_attention": 5},
     **{"factors": 6, "tags": 5, "topics": 3},
     **{"high_hidden": 5, "global_hidden": 6, "local_hidden": 7, "global_context": 5, "local_context": 4},
-    **{"attributes": 5, "decoder_hidden": 7},
+    **{"attributes": 5, "decoder_hidden": 7, "lexicon": 5, "lexical_hidden": 4, "steps": 3},
     "chunk": {"image": 2, "motion": 2, "audio": 3},
 }
 REFERENCES = [["a man sings", "a red man"], ["a dog runs"], ["a red dog", "the dog runs loudly"]]  # of three videos

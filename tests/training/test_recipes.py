@@ -27,6 +27,8 @@ MODALITIES = {  # what the recipe's header says its data has
     "tddf": {"image": 512, "change": 512},
     "cst-paper": {"image": 1536, "motion": 1024, "audio": 128},
     "mm-tgm-paper": {"image": 1536, "motion": 1024, "audio": 128},
+    "dense": {"image": 512, "change": 512},
+    "dense-cap-paper": {"image": 1280, "motion": 1024, "audio": 1024},
     "lstm": {"image": 512, "change": 512},
     "haca": {"image": 512, "change": 512},
     "haca-paper": {"image": 1280, "audio": 1024},
