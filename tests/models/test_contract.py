@@ -28,6 +28,7 @@ SIZES: dict[str, Any] = {
     **{"factors": 6, "tags": 5, "topics": 3},
     **{"high_hidden": 5, "global_hidden": 6, "local_hidden": 7, "global_context": 5, "local_context": 4},
     **{"attributes": 5, "decoder_hidden": 7, "lexicon": 5, "lexical_hidden": 4, "steps": 3},
+    **{"worker_hidden": 7, "manager_hidden": 5, "goal": 4, "critic_hidden": 9},
     "chunk": {"image": 2, "motion": 2, "audio": 3},
 }
 REFERENCES = [["a man sings", "a red man"], ["a dog runs"], ["a red dog", "the dog runs loudly"]]  # of three videos

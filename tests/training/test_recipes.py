@@ -29,6 +29,8 @@ MODALITIES = {  # what the recipe's header says its data has
     "mm-tgm-paper": {"image": 1536, "motion": 1024, "audio": 128},
     "dense": {"image": 512, "change": 512},
     "dense-cap-paper": {"image": 1280, "motion": 1024, "audio": 1024},
+    "hrl": {"image": 512, "change": 512},
+    "hrl-paper": {"image": 1280},
     "lstm": {"image": 512, "change": 512},
     "haca": {"image": 512, "change": 512},
     "haca-paper": {"image": 1280, "audio": 1024},
@@ -43,7 +45,15 @@ FOLLOWING = (
 SMALLER = ["epochs=1", "batch_size=8", "captions_per_video=0", "device=cpu", "beam=2"]
 SMALLER_MODEL = {
     **{"hidden": 8, "attention": 8, "embedding": 8, "factors": 8, "tags": 6, "topics": 3},
-    **{"high_hidden": 8, "global_hidden": 8, "local_hidden": 8, "decoder_hidden": 8},
+    **{
+        "high_hidden": 8,
+        "global_hidden": 8,
+        "local_hidden": 8,
+        "worker_hidden": 8,
+        "manager_hidden": 8,
+        "critic_hidden": 8,
+        "decoder_hidden": 8,
+    },
 }
 
 

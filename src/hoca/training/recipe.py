@@ -54,7 +54,8 @@ class DataSection:
 class TrainSection:
     objective: str = option(
         "xe",
-        "what the words are trained for: xe (eq. 24), wxe, scst-loo, scst-greedy, scst-consensus or beam-reward",
+        "what the words are trained for: xe (eq. 24), wxe, scst-loo, scst-greedy, scst-consensus or beam-reward; "
+        "captioners with goals: hrl-worker, hrl-manager",
     )
     batch_size: int = option(25, "videos in a global batch", least=1)
     captions_per_video: int = option(1, "captions of each video in a batch; 0 = all of them", least=0)
