@@ -106,7 +106,7 @@ def test_fixed_shapes_have_the_losses_of_the_model_by_name(
     assert_same_weights(fixed, plain)
 
 
-@pytest.mark.parametrize("model", [name for name in names() if "hoca" not in name])
+@pytest.mark.parametrize("model", BASELINES)
 def test_fixed_shapes_have_the_losses_of_every_baseline(tiny_data: Path, tmp_path: Path, model: str) -> None:
     plain, fixed = (trainer(tiny_data, tmp_path / name, model=model) for name in ("plain", "fixed"))
     assert losses(fixed, static(fixed), 3) == pytest.approx(losses(plain, plain.step, 3), rel=1e-4)
@@ -267,9 +267,10 @@ def test_a_run_resumed_on_a_gpu_goes_on_as_if_never_stopped(tiny_data: Path, tmp
 
 
 @needs_gpu
-def test_a_captured_bf16_step_with_dropout_learns(tiny_data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["l-hoca-ubt", *BASELINES])
+def test_a_captured_bf16_step_with_dropout_learns(tiny_data: Path, tmp_path: Path, model: str) -> None:
     dist = Distributed(0, 1, torch.device("cuda", 0))
     changes = {"cuda_graph": "on", "device": "cuda", "precision": "bf16", "dropout": 0.2, "modality_dropout": 0.2}
-    of = trainer(tiny_data, tmp_path / "run", dist, **changes)
+    of = trainer(tiny_data, tmp_path / "run", dist, model=model, **changes)
     found = losses(of, of.step, 100)
     assert found[-1] < found[0] / 2

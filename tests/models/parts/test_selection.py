@@ -105,3 +105,11 @@ def test_all_real_steps_are_taken_where_there_are_not_more_and_never_another() -
         assert chosen.sum(1).tolist() == [min(count, 6), 2, 0]
         assert not (chosen & ~real).any()
         assert torch.equal(greedy(gains_of(p, values, real, **WEIGHTS), real, count), chosen)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_chooses_what_the_cpu_chooses() -> None:
+    p, values = torch.rand(6, 30, 40).double(), torch.randn(6, 30, 8).double()
+    real = torch.arange(30) < torch.tensor([30, 12, 1, 7, 29, 0])[:, None]
+    expected = select(p, values, real, 8, **WEIGHTS)
+    assert torch.equal(select(p.cuda(), values.cuda(), real.cuda(), 8, **WEIGHTS).cpu(), expected)
