@@ -389,15 +389,17 @@ def prepare(
     source: Annotated[Path | None, typer.Option(help="Folder of the official files (msvd, msrvtt).")] = None,
     features: Annotated[Path | None, typer.Option(help="Store with the features of all MSR-VTT videos.")] = None,
     videos: Annotated[bool, typer.Option(help="binding: write video files and take features from them.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="binding: processes; one per core by default.")] = None,
     options: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, msrvtt-dinov2, default.")
     ] = None,
 ) -> None:
     """Make a dataset folder that `hoca train` reads."""
     from hoca.data import binding, default, msrvtt, msrvtt_dinov2, msvd
+    from hoca.devices import cores
 
     if dataset is Dataset.binding:
-        binding.prepare(out, from_arguments(binding.Options, options), videos=videos)
+        binding.prepare(out, from_arguments(binding.Options, options), videos=videos, workers=workers or cores())
         return
     if source is None:
         raise UserError(f"{dataset.value} needs --source, the folder with its official files")

@@ -192,6 +192,12 @@ def test_a_dataset_is_the_same_bytes_every_time(tmp_path: Path, videos: bool) ->
     assert content(once) == content(twice)
 
 
+def test_several_processes_make_the_same_bytes(tmp_path: Path) -> None:
+    larger = replace(SMALL, train=101)  # several parts
+    alone, together = binding.prepare(tmp_path / "a", larger), binding.prepare(tmp_path / "b", larger, workers=2)
+    assert content(alone) == content(together)
+
+
 def test_the_folder_holds_captions_features_and_videos(tmp_path: Path) -> None:
     out = binding.prepare(tmp_path / "binding", SMALL, videos=True)
     lines = [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import multiprocessing
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from hoca.files import replacing
 from hoca.progress import track
 
 RECORD = "binding.json"
+PART = 50  # clips that a process makes at a time
 
 
 def clips(options: Options) -> Iterator[tuple[str, str, Scene, list[str]]]:
@@ -29,30 +33,46 @@ def clips(options: Options) -> Iterator[tuple[str, str, Scene, list[str]]]:
             yield f"{split}-{number:05d}", split, scene, sentences(scene, rng, options.captions)
 
 
-def prepare(out: Path | str, options: Options | None = None, videos: bool = False) -> Path:
+def prepare(out: Path | str, options: Options | None = None, videos: bool = False, workers: int = 1) -> Path:
     """Write `captions.jsonl`, `features/` and, with `videos`, `videos/<id>.mp4` into `out`; return `out`.
 
     With `videos` the features come from the written files, otherwise from the rendered arrays, without any codec.
-    What is done already is kept; a folder made with other options is an error.
+    What is done already is kept; a folder made with other options is an error. `workers` processes make the features
+    of rendered arrays; the result is the same.
     """
     out, options = Path(out), options or Options()
     _claim(out, asdict(options) | {"videos": videos})
-    specification = features.light_specification()
-    store = FeatureStore(out / "features")
-    lines = []
-    total = sum(getattr(options, split) for split in SPLITS)
-    extractor = features.Extractor(specification)
-    for id, split, scene, captions in track(clips(options), total=total, what="binding clips"):
+    specification, store = features.light_specification(), FeatureStore(out / "features")
+    lines, missing = [], []
+    for id, split, scene, captions in clips(options):
         lines.append({"id": id, "split": split, "captions": captions, "attributes": scene.attributes})
-        file = out / "videos" / f"{id}.mp4" if videos else None
-        if _done(store, id, specification) and (file is None or file.is_file()):
-            continue
-        made = _features(scene, options, extractor, file)
-        store.write(id, made.features, specification=specification, absent=made.absent, duration=made.duration)
-    extractor.close()
+        written = not videos or _video(out, id).is_file()
+        if not (written and _done(store, id, specification)):
+            missing.append((id, scene))
+    make = partial(_make, out, options, videos)
+    parts = [missing[first : first + PART] for first in range(0, len(missing), PART)]
+    if workers > 1 and len(parts) > 1 and not videos:
+        with ProcessPoolExecutor(min(workers, len(parts)), multiprocessing.get_context("spawn")) as pool:
+            for _ in track(pool.map(make, parts), total=len(parts), what=f"parts of {PART} binding clips"):
+                pass
+    elif missing:
+        make(track(missing, total=len(missing), what="binding clips"))
     with replacing(out / "captions.jsonl") as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return out
+
+
+def _make(out: Path, options: Options, videos: bool, wanted: Iterable[tuple[str, Scene]]) -> None:
+    """Write the features of some clips, and their files with `videos`."""
+    specification, store = features.light_specification(), FeatureStore(out / "features")
+    with features.Extractor(specification) as extractor:
+        for id, scene in wanted:
+            made = _features(scene, options, extractor, _video(out, id) if videos else None)
+            store.write(id, made.features, specification=specification, absent=made.absent, duration=made.duration)
+
+
+def _video(out: Path, id: str) -> Path:
+    return out / "videos" / f"{id}.mp4"
 
 
 def _done(store: FeatureStore, id: str, specification: dict[str, Any]) -> bool:
