@@ -80,10 +80,12 @@ class Unary(nn.Module):
 class Exact(nn.Module):
     """eq. 7-9; one weight per combination of positions of the other modalities, up to their longest input."""
 
-    def __init__(self, steps: list[int]) -> None:
+    def __init__(self, steps: list[int], scale: float = 1.0) -> None:
         super().__init__()
         others = [steps[:l] + steps[l + 1 :] for l in range(len(steps))]
-        self.weights = nn.ParameterList(_uniform(*shape, fan_in=torch.Size(shape).numel()) for shape in others)
+        self.weights = nn.ParameterList(
+            _uniform(*shape, fan_in=torch.Size(shape).numel(), scale=scale) for shape in others
+        )
 
     def forward(
         self, queries: list[Tensor], keys: list[Tensor], masks: list[Tensor | None], backend: str
@@ -96,9 +98,9 @@ class Exact(nn.Module):
 class LowRank(nn.Module):
     """eq. 14-17; K weights per position of each modality, up to its longest input."""
 
-    def __init__(self, steps: list[int], rank: int, size: int) -> None:
+    def __init__(self, steps: list[int], rank: int, size: int, scale: float = 1.0) -> None:
         super().__init__()
-        self.factors = nn.ParameterList(_uniform(rank, t, fan_in=t) for t in steps)
+        self.factors = nn.ParameterList(_uniform(rank, t, fan_in=t, scale=scale) for t in steps)
         self.channels = nn.ParameterList(_uniform(size, fan_in=size) for _ in steps)
 
     def forward(
@@ -112,10 +114,12 @@ def _scorer(group: Group, config: HocaConfig) -> nn.Module:
     steps = [config.max_steps[m] for m in group]
     if len(group) == 1:
         return Unary(config.attention)
-    return Exact(steps) if config.form == "exact" else LowRank(steps, config.rank, config.attention)
+    if config.form == "exact":
+        return Exact(steps, config.initial_scale)
+    return LowRank(steps, config.rank, config.attention, config.initial_scale)
 
 
-def _uniform(*shape: int, fan_in: int) -> nn.Parameter:
+def _uniform(*shape: int, fan_in: int, scale: float = 1.0) -> nn.Parameter:
     """As `nn.Linear` starts: every such table is a linear layer, over channels or over time."""
-    bound = fan_in**-0.5
+    bound = scale * fan_in**-0.5
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))

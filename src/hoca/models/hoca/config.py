@@ -24,6 +24,7 @@ class HocaConfig(ModelConfig):
     merge: Literal["weights", "logits", "mixture"] = option("weights", "how the orders are merged; weights = eq. 19")
     fusion: Literal["hierarchical", "sum"] = option("hierarchical", "how modalities are fused: eq. 20-23 or eq. 6")
     attention: int = option(512, "D, size of the common space", least=1, below=SIZE)
+    initial_scale: float = option(1.0, "factor on the first weights over positions, of groups of two or more", least=0)
     share_projections: bool = option(False, "one projection per modality instead of one per modality and group")
     tie_words: bool = option(False, "words are scored by products with their vectors, which saves an output layer")
 
