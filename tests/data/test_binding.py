@@ -264,3 +264,33 @@ def test_feature_mode_needs_no_codec(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", program], check=True)
     assert (tmp_path / "out" / "features" / "train-00000.safetensors").is_file()
+
+
+def test_a_clip_is_drawn_again_from_its_folder_and_id(tmp_path: Path) -> None:
+    out = binding.prepare(tmp_path / "out", SMALL)
+    assert binding.read_options(out) == SMALL
+    for line in map(json.loads, (out / "captions.jsonl").read_text().splitlines()):
+        assert binding.scene_of(SMALL, line["id"]).attributes == line["attributes"]
+    for wrong in ("video7", "test-x"):
+        with pytest.raises(UserError, match=f"{wrong} is no clip"):
+            binding.scene_of(SMALL, wrong)
+    with pytest.raises(UserError, match="does not say how"):
+        binding.read_options(tmp_path)
+
+
+@settings(max_examples=30, deadline=None)
+@given(options, st.integers(0, 1000))
+def test_moments_are_those_of_the_thing_told_of(chosen: binding.Options, number: int) -> None:
+    scene = scene_of(chosen, number)
+    thing, found = scene.things[scene.told], binding.moments(scene)
+    assert found.told["image"] == found.told["motion"] == ((thing.start, thing.end),)
+    assert len(found.others["image"]) == chosen.distractors
+    if scene.sound:
+        clip, ((start, end),) = binding.render(scene, replace(chosen, noise=0)), found.told["audio"]
+        heard = np.flatnonzero(np.abs(clip.waveform) > 1e-3) / clip.rate
+        assert start - 1e-3 <= heard[0] <= heard[-1] <= end + 1e-3
+    else:
+        assert found.told["audio"] == ()
+    clock = binding.clock(scene, chosen)
+    assert clock.frames == round(chosen.seconds * chosen.fps)
+    assert (clock.heard > 0) == (scene.sound is not None)

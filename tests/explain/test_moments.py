@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoca.explain.moments import spans
+from hoca.explain.moments import coverage, spans
 from hoca.features import BACKBONES
 from hoca.media.clock import Clock
 
@@ -71,3 +71,10 @@ def test_sound_steps_are_a_second_and_a_half_apart() -> None:
 @pytest.mark.parametrize("settings", [{"backbone": "mine", "steps": 4}, {"backbone": "hf:gone"}, {}])
 def test_features_of_someone_elses_making_are_spread_evenly(settings: dict) -> None:
     assert spans(settings, 4, Clock(100, 4.0, 8.0)) == ((0, 2), (2, 4), (4, 6), (6, 8))
+
+
+def test_a_step_is_covered_by_the_part_of_it_that_lies_within_the_moments() -> None:
+    steps = ((0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 3.0))
+    assert coverage(steps, ((0.5, 1.0), (1.25, 2.0))) == (0.5, 0.75, 0.0, 0.0)
+    assert coverage(steps, ((0.0, 3.0), (1.0, 2.0))) == (1.0, 1.0, 1.0, 0.0)
+    assert coverage(steps, ()) == (0.0,) * 4

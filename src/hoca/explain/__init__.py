@@ -1,7 +1,16 @@
 """Show what a model looked at and how it learned."""
 
 from hoca.explain.curves import curves_figure
-from hoca.explain.explanation import ExplainedVideo, GroupWeights, Modality, ModelCaption, collect, explain, model_name
+from hoca.explain.explanation import (
+    ExplainedVideo,
+    GroupWeights,
+    Modality,
+    ModelCaption,
+    collect,
+    explain,
+    model_caption,
+    model_name,
+)
 from hoca.explain.figure import attention_figure
 from hoca.explain.report import report, write_report
 from hoca.explain.studies import cost_figure, rank_figure
@@ -16,6 +25,7 @@ __all__ = [
     "cost_figure",
     "curves_figure",
     "explain",
+    "model_caption",
     "model_name",
     "rank_figure",
     "report",

@@ -110,10 +110,11 @@ def collect(video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Cap
     """
     model, caption = captions[0][1:]
     shown = caption.preview or media.preview(video, model.extractor.decoders.decode, model.pictures)
-    return ExplainedVideo(Path(video).name, shown, tuple(_caption(*each, shown.clock) for each in captions))
+    return ExplainedVideo(Path(video).name, shown, tuple(model_caption(*each, shown.clock) for each in captions))
 
 
-def _caption(name: str, captioner: VideoCaptioner, caption: Caption, clock: Clock) -> ModelCaption:
+def model_caption(name: str, captioner: VideoCaptioner, caption: Caption, clock: Clock) -> ModelCaption:
+    """A caption and what its words looked at, with the model's name and the times of the clip."""
     found = caption.explanation
     modalities = []
     for modality, weights in found.attention.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import numpy as np
 from hoca.errors import UserError
 from hoca.explain.drawing import new_figure, save
 from hoca.explain.explanation import Modality, ModelCaption
+from hoca.media.clock import Spans
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +23,14 @@ OTHER = "#7f8c8d"  # of what is no modality
 Bars = list[tuple[str, tuple[float, ...], str]]  # name, value at each word, colour
 
 
-def attention_figure(caption: ModelCaption, path: Path, title: str = "") -> None:
+def attention_figure(
+    caption: ModelCaption, path: Path, title: str = "", truth: Sequence[tuple[Mapping[str, Spans], str]] = ()
+) -> None:
     """What the model can tell, from the left: per word what it chose and how much each modality counts, β; for each
-    modality which steps, α; and what was found in the whole video."""
+    modality which steps, α; and what was found in the whole video.
+
+    truth: seconds of each modality that were to be looked at, or not, and the colour to frame them in.
+    """
     words, modalities = caption.words, list(zip(caption.modalities, cycle(COLOURS), strict=False))
     bars = _bars(caption, {modality.name: colour for modality, colour in modalities})
     if not (bars or modalities or caption.found):
@@ -42,6 +49,7 @@ def attention_figure(caption: ModelCaption, path: Path, title: str = "") -> None
         _draw_bars(axis, name, rows)
     for axis, (modality, colour) in zip(axes[len(bars) :], modalities, strict=True):
         _draw_moments(axis, modality, colour)
+        _draw_truth(axis, modality, truth)
     if axes:
         axes[0].set_yticks(range(len(words)), words, fontsize=9)
         axes[0].set_ylim(len(words) - 0.5, -0.5)
@@ -90,6 +98,14 @@ def _draw_moments(axis: Axes, modality: Modality, colour: str) -> None:
     axis.set_xlabel(f"time step (α {least:.3f} to {most:.3f})", fontsize=8)
     axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axis.tick_params(axis="y", length=0)
+
+
+def _draw_truth(axis: Axes, modality: Modality, truth: Sequence[tuple[Mapping[str, Spans], str]]) -> None:
+    edges = [start for start, _ in modality.spans] + [modality.spans[-1][1]]
+    for moments, frame in truth:
+        for span in moments.get(modality.name, ()):
+            left, right = np.interp(span, edges, np.arange(len(edges))) - 0.5
+            axis.axvspan(left, right, fill=False, edgecolor=frame, linewidth=1.8, zorder=3)
 
 
 def _draw_found(axis: Axes, what: str, items: tuple[tuple[str, float], ...]) -> None:

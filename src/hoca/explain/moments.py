@@ -29,5 +29,14 @@ def spans(settings: Mapping[str, Any], steps: int, clock: Clock) -> Spans:
     return tuple((_within(start, clock.duration), _within(end, clock.duration)) for start, end in found)
 
 
+def coverage(steps: Spans, moments: Spans) -> tuple[float, ...]:
+    """The part of each step's time that lies within the moments; of a step that takes no time, none."""
+    found = []
+    for start, end in steps:
+        within = sum(max(0.0, min(end, until) - max(start, since)) for since, until in moments)
+        found.append(min(1.0, within / (end - start)) if end > start else 0.0)  # moments may overlap each other
+    return tuple(found)
+
+
 def _within(time: float, duration: float) -> float:
     return round(min(max(time, 0.0), duration), 3)

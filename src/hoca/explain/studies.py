@@ -40,7 +40,7 @@ def rank_figure(table: Path, path: Path, score: str = "CIDEr") -> None:
     for (name, by_rank), colour in zip(ranked.items(), cycle(("green", "#2b62d9", "#8a3fb0")), strict=False):
         ranks = sorted(by_rank)
         values = [_number(by_rank[rank], score, table) for rank in ranks]
-        spread = [float(by_rank[rank].get(f"{score} sd") or 0) for rank in ranks]
+        spread = [float(by_rank[rank].get(f"{score} ci") or by_rank[rank].get(f"{score} sd") or 0) for rank in ranks]
         axis.errorbar(ranks, values, spread, marker="o", capsize=3, label=name, color=colour)
         if exact := rows.get(name.removeprefix("l-")):
             axis.axhline(_number(exact, score, table), color="red", label=name.removeprefix("l-"))

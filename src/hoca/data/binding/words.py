@@ -41,17 +41,30 @@ def sentences(scene: Scene, rng: np.random.Generator, count: int) -> list[str]:
 
 
 def attribute_accuracy(candidates: Mapping[str, str], attributes: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
-    """Per attribute the share of videos whose caption names it rightly.
+    """Per attribute the share of videos whose caption names it rightly, as `right_words` has it.
 
-    The first word of the caption out of the attribute's lexicon counts; none, or no caption at all, is wrong. A video
-    that lacks an attribute (the sound of a silent clip) does not count for it.
+    A video that lacks an attribute (the sound of a silent clip) does not count for it.
     """
     right: dict[str, list[bool]] = {}
+    for of_video in right_words(candidates, attributes).values():
+        for attribute, named in of_video.items():
+            right.setdefault(attribute, []).append(named)
+    return {attribute: sum(right[attribute]) / len(right[attribute]) for attribute in LEXICON if attribute in right}
+
+
+def right_words(
+    candidates: Mapping[str, str], attributes: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, bool]]:
+    """Of every video, whether its caption names each of its attributes rightly.
+
+    The first word of the caption out of the attribute's lexicon counts; none, or no caption at all, is wrong.
+    """
+    right: dict[str, dict[str, bool]] = {}
     for id, truth in attributes.items():
-        words = re.findall(r"[a-z]+", candidates.get(id, "").lower())
+        words, right[id] = re.findall(r"[a-z]+", candidates.get(id, "").lower()), {}
         for attribute, value in truth.items():
             if attribute not in LEXICON:
                 raise UserError(f"video {id}: unknown attribute {attribute!r}, known are {', '.join(LEXICON)}")
             named = next((word for word in words if word in LEXICON[attribute]), None)
-            right.setdefault(attribute, []).append(named == value)
-    return {attribute: sum(right[attribute]) / len(right[attribute]) for attribute in LEXICON if attribute in right}
+            right[id][attribute] = named == value
+    return right
