@@ -5,7 +5,8 @@
     hoca data prepare msrvtt-clips --source MSRVTT --out data/msrvtt-clips
     python benchmarks/compare.py recipes/msrvtt-clips.yaml hoca-u l-hoca-ubt --out results/msrvtt-clips.csv
 
-`--stage train` and `--stage table` as in ablation.py; `--conditions` says where the runs were trained.
+The runs themselves are rows of runs/OUT-runs.csv; the same command continues where it stopped. `--stage train` writes
+these alone, `--stage table` the means of those that are there; `--conditions` says where the runs were trained.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from experiment import ROOT, SCORES, Run, summary, train, write
+from experiment import ROOT, SCORES, Run, fill_in_meteor, rows_of, summary, train, write
 
 from hoca.data import read_corpus
-from hoca.metrics import Evaluator
 from hoca.training import read_recipe
 
 
@@ -25,30 +25,29 @@ def main() -> None:
     parser.add_argument("recipe", type=Path)
     parser.add_argument("models", nargs="+", help="names; KEY=VALUE arguments change the recipe")
     parser.add_argument("--out", type=Path, required=True, help="the table")
-    parser.add_argument("--runs", type=Path, help="runs/NAME of the table by default")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="folder of the runs and their table")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--stage", choices=("all", "train", "table"), default="all")
     parser.add_argument("--conditions", default="", help="hardware and versions, a column of the table")
     options = parser.parse_args()
-    folder = options.runs or ROOT / "runs" / options.out.stem
     changes = tuple(each for each in options.models if "=" in each)
+    data = Path(read_recipe(options.recipe, changes).data.folder)
     runs = [
-        Run(model, seed, folder / f"{model}-{seed}", options.recipe, (f"model={model}", *changes))
+        Run("compare", model, options.recipe, data, data.name, (f"model={model}", *changes), seed)
         for seed in range(options.seeds)
         for model in options.models
         if "=" not in model
     ]
-    if options.stage != "table":
-        train(runs, options.jobs)
+    table = options.runs / f"{options.out.stem}-runs.csv"
+    if options.stage != "table" and train(runs, table, jobs=options.jobs, folder=options.runs / "experiments"):
+        raise SystemExit("some runs failed")
     if options.stage != "train":
-        videos = read_corpus(Path(read_recipe(options.recipe, changes).data.folder) / "captions.jsonl").split("test")
-        evaluator = Evaluator({video.id: video.captions for video in videos})
-        rows = [
-            {"variant": run.name, "seed": run.seed, **evaluator.evaluate(run.said(), SCORES).corpus} for run in runs
-        ]
-        note = {"videos": len(videos), "recipe": options.recipe.name, "conditions": options.conditions}
-        write(options.out, [row | note for row in summary(rows, SCORES)])
+        references = read_corpus(data / "captions.jsonl").references("test")
+        fill_in_meteor(table, {data.name: references})
+        note = {"videos": len(references), "recipe": options.recipe.name, "conditions": options.conditions}
+        write(options.out, [row | note for row in summary(rows_of(table, runs), SCORES)])
+        print(options.out)
 
 
 if __name__ == "__main__":

@@ -1,126 +1,417 @@
-"""Many training runs, several at a time, and their scores as a table of means and standard deviations.
+"""Many training runs, several side by side; each finished run is a row, so that the same command continues.
 
-The experiments beside this file say which runs; each run is a process of its own: python experiment.py RECIPE RUN …
+The studies beside this file say which runs there are. A run that is a row of the table, or of one of `--done`, is not
+trained again. Parts made on several machines are put together by
+
+    python benchmarks/experiment.py merge results/binding-runs.csv part-1.csv part-2.csv
+
+Beside TABLE.csv stand TABLE.captions.jsonl.gz, what each run said about the test videos, and further measurements of a
+study, such as TABLE.attention.csv.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import csv
+import gzip
+import hashlib
+import importlib
 import json
+import multiprocessing
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hoca.progress import track
+from hoca.files import replacing
+from hoca.progress import say
+
+if TYPE_CHECKING:
+    from hoca.data import FolderDataset
+    from hoca.models import CaptionModel
 
 ROOT = Path(__file__).resolve().parent.parent
 SCORES = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr")
+IDENTITY = ("dataset", "recipe", "overrides", "seed", "fold")  # the columns that say which run it is
+SAID = "captions"  # the file beside a table with what the runs said
 
 Row = dict[str, Any]
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Run:
-    name: str  # of its row in the table
-    seed: int
-    folder: Path
+    """One training. What is measured of it besides its scores, `measure` does: MODULE:FUNCTION of benchmarks/."""
+
+    study: str
+    variant: str  # of its row in the table
     recipe: Path
-    overrides: tuple[str, ...]
+    data: Path  # folder of the dataset
+    dataset: str  # what the folder holds, in words that are the same on every machine
+    overrides: tuple[str, ...] = ()
+    seed: int = 0
+    fold: int = 0
+    files: tuple[str, ...] = ()  # overrides that say where files are, which is no part of what the run is
+    measure: str = ""
 
     @property
-    def captions(self) -> Path:
-        return self.folder / "captions-test.json"
+    def identity(self) -> Row:
+        values = (self.dataset, self.recipe.name, " ".join(self.overrides), str(self.seed), str(self.fold))
+        return dict(zip(IDENTITY, values, strict=True))
 
-    def said(self) -> dict[str, str]:
-        """What the model said about the test videos."""
-        return {row["image_id"]: row["caption"] for row in json.loads(self.captions.read_text(encoding="utf-8"))}
+    @property
+    def key(self) -> Key:
+        return key_of(self.identity)
 
-
-def train(runs: Sequence[Run], jobs: int) -> None:
-    """Train every run that has not captioned its test split yet, `jobs` at a time; one that was cut off is resumed."""
-    waiting = [run for run in runs if not run.captions.is_file()]
-    total = len(waiting)
-    running: dict[Run, subprocess.Popen[bytes]] = {}
-    for _ in track(range(total), total=total, what="runs"):
-        while len(running) < jobs and waiting:
-            run = waiting.pop(0)
-            running[run] = _start(run)
-        while not (ended := [run for run, process in running.items() if process.poll() is not None]):
-            time.sleep(0.2)
-        if running.pop(ended[0]).returncode != 0:
-            sys.exit(f"the run {ended[0].folder} failed: see {ended[0].folder}.log")
+    @property
+    def name(self) -> str:
+        """Of its folder, unlike that of any other run."""
+        readable = re.sub(r"[^a-z0-9]+", "-", f"{self.variant} {self.seed} {self.fold}")
+        return f"{readable}-{hashlib.sha256('|'.join(self.key).encode()).hexdigest()[:8]}"
 
 
-def _start(run: Run) -> subprocess.Popen[bytes]:
-    run.folder.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, __file__, str(run.recipe), str(run.folder), f"seed={run.seed}", *run.overrides]
-    with open(f"{run.folder}.log", "wb") as log:
-        return subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
+@dataclass
+class Measured:
+    """What a study measures of a trained model besides the scores."""
+
+    columns: Row = field(default_factory=dict)  # of the run's row
+    tables: dict[str, list[Row]] = field(default_factory=dict)  # rows of files beside the table
+    said: dict[str, dict[str, str]] = field(default_factory=dict)  # further captions of the test videos, by name
 
 
-def _train_one(recipe: str, folder: str, *overrides: str) -> None:
-    from hoca.training import read_recipe
-    from hoca.training import train as train_run
-    from hoca.training.report import evaluate
-
-    train_run(read_recipe(Path(recipe), [*overrides, f"run={folder}"]), resume=True)
-    nats = nats_per_word(Path(folder))
-    (Path(folder) / "nats-test.json").write_text(json.dumps(nats))
-    evaluate(Path(folder), metrics=("CIDEr",))
+def key_of(row: Mapping[str, Any]) -> Key:
+    return tuple(str(row[name]) for name in IDENTITY)
 
 
-def nats_per_word(run: Path, split: str = "test") -> float:
-    """The loss of the run's model on the captions of a split, eq. 24: steadier than scores of what it says."""
+def in_rounds(runs: Iterable[Run]) -> list[Run]:
+    """The runs so that every variant has one seed and fold before any has two."""
+    return sorted(runs, key=lambda run: (run.seed, run.fold))
+
+
+def train(
+    runs: Sequence[Run],
+    table: Path,
+    *,
+    jobs: int = 1,
+    minutes: float = float("inf"),
+    done: Sequence[Path] = (),
+    keep: Sequence[str] = (),
+    folder: Path = ROOT / "runs" / "experiments",
+    commit: str = "",
+) -> int:
+    """Train what is in none of the tables, `jobs` at a time; returns how many runs failed.
+
+    After `minutes` none is started any more. Unfinished runs are in `folder`, from where they are resumed. The
+    checkpoints of the variants in `keep` are put beside the table.
+    """
+    finished = {key_of(row) for path in (table, *done) for row in read(path)}
+    waiting = [run for run in in_rounds(runs) if run.key not in finished]
+    say(f"{len(runs) - len(waiting)} of {len(runs)} runs are done, {jobs} at a time")
+    folder.mkdir(parents=True, exist_ok=True)
+    table.parent.mkdir(parents=True, exist_ok=True)
+    begun, total, failed = time.monotonic(), len(waiting), 0
+    ended = 0
+    running: dict[Future[Any], Run] = {}
+    with ProcessPoolExecutor(
+        min(jobs, max(1, total)), multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(folder,)
+    ) as pool:
+        while waiting or running:
+            while waiting and len(running) < jobs and time.monotonic() - begun < 60 * minutes:
+                run = waiting.pop(0)
+                running[pool.submit(_finish, run, folder, commit or _commit())] = run
+            if not running:
+                say(f"{minutes:g} minutes are over: {len(waiting)} runs are left for the next time")
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                run, found = running.pop(future), future.result()
+                ended += 1
+                if isinstance(found, str):
+                    failed += 1
+                    say(f"{run.study} {run.variant} seed {run.seed} fold {run.fold} failed:\n{found}")
+                    continue
+                row, measured = found
+                if run.variant in keep:
+                    best = folder / run.name / "checkpoint" / "best.safetensors"
+                    shutil.copyfile(best, table.with_name(f"{run.name}.safetensors"))
+                _append(table, run, row, measured)
+                shutil.rmtree(folder / run.name)
+                say(
+                    f"{ended} of {total}, {time.monotonic() - begun:.0f} s: {run.study} {run.variant} seed {run.seed} "
+                    f"fold {run.fold}: CIDEr {float(row['CIDEr']):.3f}, {row['epochs']} epochs, {row['seconds']} s"
+                )
+    return failed
+
+
+def _start_worker(folder: Path) -> None:
+    """One thread, and what is said goes to a log."""
+    log = os.open(folder / f"worker-{os.getpid()}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
     import torch
 
-    from hoca.captioning import load
-    from hoca.data import Batches, FolderDataset
-    from hoca.training.objectives import word_losses
-    from hoca.training.recipe import read_run
+    torch.set_num_threads(1)
 
-    captioner, data = load(run), read_run(run).data
-    model, pad = captioner.model, captioner.model.vocabulary.pad
-    dataset = FolderDataset(data.folder, modalities=list(model.config.modalities), features=data.features)
+
+def _finish(run: Run, folder: Path, commit: str) -> tuple[Row, Measured] | str:
+    """Train and measure; what went wrong, in words, where something did."""
+    try:
+        return _train_one(run, folder / run.name, commit)
+    except Exception:  # one run that fails should not end the others
+        return traceback.format_exc()
+
+
+def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
+    import torch
+
+    from hoca.checkpoint import load_model
+    from hoca.devices import choose_device
+    from hoca.distributed import Distributed
+    from hoca.evaluation import caption_split, score
+    from hoca.training import read_recipe
+    from hoca.training import train as train_run
+
+    begun = time.monotonic()
+    settings = (*run.overrides, *run.files, f"data={run.data}", f"seed={run.seed}", f"run={folder}")
+    recipe = read_recipe(run.recipe, settings)
+    dist = Distributed(0, 1, choose_device(recipe.device))
+    dataset = _dataset(str(run.data), recipe.data.modalities, recipe.data.features, str(dist.device))
+    train_run(recipe, resume=True, dataset=dataset)
+    loaded = load_model(folder)
+    model = loaded.model.to(dist.device)
+    dataset.number_categories(model.config.categories)
+    said = caption_split(model, dataset, "test", loaded.search, dist)
+    scores = score(dataset.corpus.references("test"), said, SCORES).corpus
+    measured = _measurement(run.measure)(folder, model, dataset, said) if run.measure else Measured()
+    measured.said = {"test": said} | measured.said
+    with open(folder / "metrics.csv", newline="", encoding="utf-8") as file:
+        epochs = list(csv.DictReader(file))
+    curve = [float(row["CIDEr"]) if row["CIDEr"] else float("nan") for row in epochs]
+    row = {
+        "study": run.study,
+        "variant": run.variant,
+        **run.identity,
+        "commit": commit,
+        "device": torch.cuda.get_device_name() if dist.device.type == "cuda" else "CPU",
+        "weights": sum(parameter.numel() for parameter in model.parameters()),
+        "seconds": round(time.monotonic() - begun),
+        "epochs": len(epochs),
+        "best_epoch": 1 + curve.index(max(curve)),
+        **{name: round(scores[name], 5) if name in scores else "" for name in SCORES},
+        "nats": round(nats_per_word(model, dataset), 5),
+        **measured.columns,
+        "curve": " ".join(f"{value:.3f}" for value in curve),
+    }
+    return row, measured
+
+
+@lru_cache(maxsize=2)
+def _dataset(folder: str, modalities: tuple[str, ...], features: str | None, device: str) -> FolderDataset:
+    """Read once per process: there are thousands of files."""
+    from hoca.data import FolderDataset
+
+    return FolderDataset(folder, modalities=list(modalities) or None, features=features).preload(device=device)
+
+
+def _measurement(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def nats_per_word(model: CaptionModel, dataset: FolderDataset, split: str = "test") -> float:
+    """The model's loss on the captions of a split, eq. 24: steadier than scores of what it says."""
+    import torch
+
+    from hoca.data import Batches
+    from hoca.training.objectives import word_losses
+
+    pad, device = model.vocabulary.pad, next(model.parameters()).device
     total = words = 0.0
+    model.eval()
     with torch.no_grad():
         for batch in Batches(dataset, split, model.vocabulary, batch_size=16):
-            batch = batch.to(captioner.device)
+            batch = batch.to(device)
             logits = model(batch.features, batch.lengths, batch.words[:, :, :-1], batch.category)
             total += float(word_losses(logits, batch.words[:, :, 1:], pad).sum())
             words += int((batch.words[:, :, 1:] != pad).sum())
     return total / words
 
 
-def summary(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
-    """Mean and standard deviation over the seeds, in percent, of each row name."""
-    names = dict.fromkeys(row["variant"] for row in rows)
-    found = []
-    for name in names:
-        mine = [row for row in rows if row["variant"] == name]
-        of_name: Row = {"variant": name, "seeds": len(mine)}
-        for column in columns:
-            values = [100 * row[column] for row in mine]
-            of_name[column] = round(statistics.mean(values), 3)
-            of_name[f"{column} sd"] = round(statistics.stdev(values), 3) if len(values) > 1 else ""
-        found.append(of_name)
-    return found
+def _commit() -> str:
+    """That of the code, with a + where it was changed since; a copy without its history does not know."""
+    try:
+        found = [
+            subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+        ]
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found[0] + ("+" if found[1] else "")
+
+
+def beside(table: Path, name: str) -> Path:
+    return table.with_name(f"{table.stem}.{name}" + (".jsonl.gz" if name == SAID else ".csv"))
+
+
+def _append(table: Path, run: Run, row: Row, measured: Measured) -> None:
+    """The row comes last: what it stands for is there when it is."""
+    with gzip.open(beside(table, SAID), "at", encoding="utf-8") as file:
+        for name, said in measured.said.items():
+            file.write(json.dumps({"run": run.key, "name": name, "said": said}, ensure_ascii=False) + "\n")
+    for name, rows in measured.tables.items():
+        labels = {"study": run.study, "variant": run.variant} | run.identity
+        write(beside(table, name), [*read(beside(table, name)), *(labels | each for each in rows)])
+    write(table, [*read(table), row])
+
+
+def read(table: Path) -> list[Row]:
+    if not table.is_file():
+        return []
+    with open(table, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def rows_of(table: Path, runs: Sequence[Run]) -> list[Row]:
+    """The rows of those of the runs that are finished, in the runs' order and with their names."""
+    found = {key_of(row): row for row in read(table)}
+    return [found[run.key] | {"study": run.study, "variant": run.variant} for run in runs if run.key in found]
+
+
+def read_said(table: Path) -> Iterator[tuple[Key, str, dict[str, str]]]:
+    """Of each run: which one, the name of its captions and what it said, video by video."""
+    if beside(table, SAID).is_file():
+        with gzip.open(beside(table, SAID), "rt", encoding="utf-8") as file:
+            for line in file:
+                each = json.loads(line)
+                yield tuple(each["run"]), each["name"], each["said"]
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="")
         writer.writeheader()
         writer.writerows(rows)
-    print(path)
+
+
+def merge(table: Path, parts: Sequence[Path]) -> None:
+    """One table of all runs, the first row of each; the same of the files beside it."""
+    parts = [path for path in (table, *parts) if path.is_file()]
+    names = {path.name.split(".")[1] for part in parts for path in part.parent.glob(f"{part.stem}.*.csv")}
+    for name in sorted(names):
+        found: dict[Key, list[Row]] = {}
+        for part in parts:
+            of_part: dict[Key, list[Row]] = {}
+            for row in read(beside(part, name)):
+                of_part.setdefault(key_of(row), []).append(row)
+            found = of_part | found
+        write(beside(table, name), [row for rows in found.values() for row in rows])
+    said: dict[tuple[Key, str], dict[str, str]] = {}
+    for part in parts:
+        for key, name, captions in read_said(part):
+            said.setdefault((key, name), captions)
+    if said:
+        with replacing(beside(table, SAID)) as temporary, gzip.open(temporary, "wt", encoding="utf-8") as file:
+            for (key, name), captions in said.items():
+                file.write(json.dumps({"run": key, "name": name, "said": captions}, ensure_ascii=False) + "\n")
+    rows: dict[Key, Row] = {}
+    for part in parts:
+        for row in read(part):
+            rows.setdefault(key_of(row), row)
+    write(table, list(rows.values()))
+    say(f"{table}: {len(rows)} runs")
+
+
+def fill_in_meteor(table: Path, references: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
+    """Score METEOR of the runs that were made where its word lists are not; references: dataset → video → captions."""
+    from hoca.metrics import Evaluator
+
+    rows = read(table)
+    lacking = {key_of(row) for row in rows if not row.get("METEOR")}
+    evaluators = {name: Evaluator(each) for name, each in references.items()}
+    found = {
+        key: evaluators[key[0]].evaluate(said, ("METEOR",)).corpus["METEOR"]
+        for key, name, said in read_said(table)
+        if name == "test" and key in lacking and key[0] in evaluators
+    }
+    for row in rows:
+        if key_of(row) in found:
+            row["METEOR"] = round(found[key_of(row)], 5)
+    write(table, rows)
+
+
+def summary(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
+    """Mean and standard deviation over the runs, in percent, of each variant."""
+    found = []
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        mine = [row for row in rows if row["variant"] == variant]
+        of_variant: Row = {"variant": variant, "seeds": len(mine)}
+        for column in columns:
+            values = [100 * float(row[column]) for row in mine]
+            of_variant[column] = round(statistics.mean(values), 3)
+            of_variant[f"{column} sd"] = round(statistics.stdev(values), 3) if len(values) > 1 else ""
+        found.append(of_variant)
+    return found
+
+
+def arguments(parser: argparse.ArgumentParser, table: Path) -> None:
+    """What every study can be told about its training."""
+    parser.add_argument("--table", type=Path, default=table, help="where finished runs are written")
+    parser.add_argument("--done", type=Path, nargs="*", default=[], help="further tables whose runs are not repeated")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side, each in a process of its own")
+    parser.add_argument("--limit-minutes", type=float, default=float("inf"), help="then no run is started any more")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--keep", nargs="*", default=[], help="variants whose checkpoints are put beside the table")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "experiments", help="of unfinished runs")
+    parser.add_argument("--commit", default="", help="of the code, where its history is not at hand")
+    parser.add_argument("--list", action="store_true", help="say which runs are left, and train none")
+    parser.add_argument(
+        "--overrides", nargs="*", default=[], help="KEY=VALUE: keys of the recipe to change in all runs"
+    )
+
+
+def train_as_told(runs: Sequence[Run], options: argparse.Namespace) -> None:
+    """Train as the `arguments` say; exits with 1 where a run failed."""
+    if options.list:
+        finished = {key_of(row) for path in (options.table, *options.done) for row in read(path)}
+        with contextlib.suppress(BrokenPipeError):
+            for run in in_rounds(runs):
+                if run.key not in finished:
+                    print(run.study, run.variant, *run.key, sep=" | ")
+        return
+    failed = train(
+        runs,
+        options.table,
+        jobs=options.jobs,
+        minutes=options.limit_minutes,
+        done=options.done,
+        keep=options.keep,
+        folder=options.runs,
+        commit=options.commit,
+    )
+    if failed:
+        sys.exit(f"{failed} runs failed")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("merge",))
+    parser.add_argument("table", type=Path)
+    parser.add_argument("parts", type=Path, nargs="+")
+    options = parser.parse_args()
+    merge(options.table, options.parts)
 
 
 if __name__ == "__main__":
-    _train_one(*sys.argv[1:])
+    main()

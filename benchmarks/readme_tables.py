@@ -1,6 +1,6 @@
-"""The tables of README.md and docs/results.md, written between their markers from results/: no number is typed.
+"""The tables of README.md and of the pages of results, written between their markers from results/: no number is typed.
 
-python benchmarks/readme_tables.py            # rewrite both
+python benchmarks/readme_tables.py            # rewrite all of them
 """
 
 from __future__ import annotations
@@ -12,28 +12,36 @@ from pathlib import Path
 from hoca.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
-COLUMNS = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr", "colour", "kind", "motion", "sound")
-BLOCK = re.compile(r"(<!-- (from|all of) (results/\S+\.csv) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+PAGES = tuple(ROOT / page for page in ("README.md", "docs/results.md", "docs/ablation.md", "docs/mixed.md"))
+COLUMNS = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr", "colour", "kind", "motion", "sound", "all")
+BLOCK = re.compile(r"(<!-- (from|all of|rows of) (results/\S+\.csv) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def table(rows: list[dict[str, str]]) -> str:
-    """A Markdown table of `mean ± sd` over seeds, one line per variant."""
+    """A Markdown table, one line per variant: means ± half their 95 % interval where there is one, else ± sd."""
     shown = [name for name in COLUMNS if name in rows[0]]
     lines = [["model", *shown], ["---"] * (1 + len(shown))]
     lines += [[f"`{row['variant']}`", *(_cell(row, name) for name in shown)] for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def as_it_is(rows: list[dict[str, str]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def _cell(row: dict[str, str], name: str) -> str:
-    spread = row.get(f"{name} sd")
+    spread = row.get(f"{name} ci") or row.get(f"{name} sd")
+    if not row[name]:
+        return ""
     return f"{float(row[name]):.1f}" + (f" ± {float(spread):.1f}" if spread else "")
 
 
 def fill(text: str, root: Path) -> str:
     """The text with every marked block made anew from the file that its marker names.
 
-    `from` shows the models by name, `all of` also the variants of a model (its ranks and ways of merging).
+    `from` shows the models by name, `all of` also the variants of a model (its ranks and ways of merging), `rows of`
+    the file as it is.
     """
 
     def block(found: re.Match[str]) -> str:
@@ -41,14 +49,14 @@ def fill(text: str, root: Path) -> str:
         if not source.is_file():
             return f"{found[1]}Not measured yet.\n{found[5]}"
         with open(source, newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if found[2] == "all of" or " " not in row["variant"]]
-        return found[1] + table(rows) + found[5]
+            rows = [row for row in csv.DictReader(file) if found[2] != "from" or " " not in row["variant"]]
+        return found[1] + (as_it_is(rows) if found[2] == "rows of" else table(rows)) + found[5]
 
     return BLOCK.sub(block, text)
 
 
 def main() -> None:
-    for page in PAGES:
+    for page in filter(Path.is_file, PAGES):
         text = fill(page.read_text(encoding="utf-8"), ROOT)
         with replacing(page) as temporary:
             temporary.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ def script() -> dict:
 
 
 def test_the_tables_are_those_of_the_results(script: dict) -> None:
-    for page in script["PAGES"]:
+    for page in filter(Path.is_file, script["PAGES"]):
         text = page.read_text(encoding="utf-8")
         assert script["BLOCK"].search(text), f"{page} has no table from results/"
         assert script["fill"](text, ROOT) == text, f"run `make docs`: a table in {page} is older than results/"
@@ -42,3 +42,13 @@ def test_a_table_follows_its_file(script: dict, tmp_path: Path) -> None:
 def test_results_that_are_not_there_are_said_to_be_missing(script: dict, tmp_path: Path) -> None:
     text = "<!-- from results/x.csv -->\nold\n<!-- end -->\n"
     assert "Not measured yet." in script["fill"](text, tmp_path)
+
+
+def test_intervals_and_plain_rows_are_shown_too(script: dict, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "x.csv").write_text("variant,CIDEr,CIDEr ci,METEOR\nhoca-u,210.04,1.26,\n")
+    text = "<!-- from results/x.csv -->\n<!-- end -->\n"
+    assert "| `hoca-u` |  | 210.0 ± 1.3 |\n" in script["fill"](text, tmp_path)
+    plain = script["fill"](text.replace("from", "rows of"), tmp_path)
+    assert "| variant | CIDEr | CIDEr ci | METEOR |\n" in plain
+    assert "| hoca-u | 210.04 | 1.26 |  |\n" in plain

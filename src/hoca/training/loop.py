@@ -16,7 +16,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from hoca.checkpoint import Checkpoint, Checkpoints, model_facts, write_checkpoint
-from hoca.data import Batch, Batches, write_vocabulary
+from hoca.data import Batch, Batches, FolderDataset, write_vocabulary
 from hoca.distributed import Distributed
 from hoca.errors import UserError
 from hoca.evaluation import caption_split
@@ -44,13 +44,15 @@ from hoca.training.step import autocast, choose_step
 class Trainer:
     """One stage of training, in a run folder of its own."""
 
-    def __init__(self, recipe: Recipe, dist: Distributed, *, resume: bool) -> None:
+    def __init__(
+        self, recipe: Recipe, dist: Distributed, *, resume: bool, dataset: FolderDataset | None = None
+    ) -> None:
         self.recipe, self.settings, self.dist = recipe, recipe.train, dist
         self.run = Path(recipe.run)
         self.checkpoints = Checkpoints(self.run)
         if not resume and self.checkpoints.newest():
             raise UserError(f"{self.run} holds a run already: add --resume to continue it, or choose another run=")
-        self.dataset = build_dataset(recipe, dist)
+        self.dataset = dataset or build_dataset(recipe, dist)
         self.pretrained = Pretrained.read(recipe.init_from) if recipe.init_from else None
         self.vocabulary = build_vocabulary(recipe, self.dataset, self.pretrained)
         references = {video.id: video.captions for video in self.dataset.videos("validation")}

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 from hoca.checkpoint import Checkpoints
+from hoca.data import FolderDataset
 from hoca.distributed import Distributed, processes
 from hoca.errors import UserError
 from hoca.files import replacing
@@ -25,11 +26,14 @@ from hoca.training.loop import Trainer
 from hoca.training.recipe import Recipe
 
 
-def train(recipe: Recipe, *, resume: bool = False) -> Path:
-    """Train as the recipe says; returns the run folder, whose best checkpoint is the result."""
+def train(recipe: Recipe, *, resume: bool = False, dataset: FolderDataset | None = None) -> Path:
+    """Train as the recipe says; returns the run folder, whose best checkpoint is the result.
+
+    dataset: the recipe's, loaded already; a process that trains many runs on it reads its files once.
+    """
     try:
         with processes(recipe.device) as dist:
-            _train_stages(recipe, dist, resume=resume)
+            _train_stages(recipe, dist, dataset, resume=resume)
             dist.wait()
             if dist.is_main:
                 say(f"the run is in {recipe.run}: hoca evaluate {recipe.run}")
@@ -39,10 +43,10 @@ def train(recipe: Recipe, *, resume: bool = False) -> Path:
     return Path(recipe.run)
 
 
-def _train_stages(recipe: Recipe, dist: Distributed, *, resume: bool) -> None:
+def _train_stages(recipe: Recipe, dist: Distributed, dataset: FolderDataset | None, *, resume: bool) -> None:
     stages = recipe.in_stages()
     if len(stages) == 1 and not recipe.stages:
-        Trainer(recipe, dist, resume=resume).fit()
+        Trainer(recipe, dist, resume=resume, dataset=dataset).fit()
         return
     folders = [Path(stage.run) for stage in stages]
     if not resume and any(Checkpoints(folder).newest() for folder in (Path(recipe.run), *folders)):
