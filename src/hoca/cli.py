@@ -379,6 +379,7 @@ class Dataset(StrEnum):
     msrvtt_clips = "msrvtt-clips"
     msrvtt_dinov2 = "msrvtt-dinov2"
     default = "default"
+    mixed_clips = "mixed-clips"
     binding = "binding"
 
 
@@ -391,11 +392,12 @@ def prepare(
     videos: Annotated[bool, typer.Option(help="binding: write video files and take features from them.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="binding: processes; one per core by default.")] = None,
     options: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, msrvtt-dinov2, default.")
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, mixed-clips, msrvtt-dinov2, default."),
     ] = None,
 ) -> None:
     """Make a dataset folder that `hoca train` reads."""
-    from hoca.data import binding, default, msrvtt, msrvtt_dinov2, msvd
+    from hoca.data import binding, default, mixed_clips, msrvtt, msrvtt_dinov2, msvd
     from hoca.devices import cores
 
     if dataset is Dataset.binding:
@@ -411,6 +413,8 @@ def prepare(
         msrvtt_dinov2.prepare(source, out, from_arguments(msrvtt_dinov2.Options, options), report=say)
     elif dataset is Dataset.default:
         default.prepare(source, out, from_arguments(default.Options, options), report=say)
+    elif dataset is Dataset.mixed_clips:
+        mixed_clips.prepare(source, out, from_arguments(mixed_clips.Options, options), report=say)
     else:
         msrvtt.prepare_clips(source, out, report=say)
 

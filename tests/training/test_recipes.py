@@ -18,6 +18,7 @@ MODALITIES = {  # what the recipe's header says its data has
     "binding": {"image": 128, "motion": 105, "audio": 80},
     "msvd": {"image": 512, "change": 512},
     "msrvtt": {"image": 1280, "motion": 1024, "audio": 1024},
+    "mixed": {"image": 1280, "motion": 1024, "audio": 1024},
     "default": {"image": 1280, "motion": 1024, "audio": 1024},
     "sa": {"image": 512, "change": 512},
     "recnet": {"image": 512, "change": 512},
@@ -42,7 +43,7 @@ FOLLOWING = (
     "default-3-reward",
     "default-4-beam",
 )  # each begins from the last
-SMALLER = ["epochs=1", "batch_size=8", "captions_per_video=0", "device=cpu", "beam=2"]
+SMALLER = ["epochs=1", "batch_size=8", "captions_per_video=0", "min_count=1", "device=cpu", "beam=2"]
 SMALLER_MODEL = {
     **{"hidden": 8, "attention": 8, "embedding": 8, "factors": 8, "tags": 6, "topics": 3},
     **{
