@@ -122,6 +122,7 @@ def runs(studies: Sequence[str], options: argparse.Namespace) -> list[Run]:
         for seed in range(options.first_seed, options.seeds)
         for study in studies
         for name, changes, harder in variants(study)
+        if not options.variants or name in options.variants
     ]
 
 
@@ -314,6 +315,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", nargs="?", choices=("all", "train", "table"), default="all")
     parser.add_argument("--study", nargs="+", choices=STUDIES, default=STUDIES)
+    parser.add_argument("--variants", nargs="+", default=[], help="names of rows; all by default")
     parser.add_argument("--data", type=Path, default=ROOT / "data" / "binding-6000", help="made where absent")
     parser.add_argument("--sizes", nargs="+", default=SIZES, help="KEY=VALUE: options of the dataset")
     parser.add_argument("--results", type=Path, default=ROOT / "results")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import gc
 import gzip
 import hashlib
 import importlib
@@ -38,7 +39,7 @@ from hoca.files import replacing
 from hoca.progress import say
 
 if TYPE_CHECKING:
-    from hoca.data import FolderDataset
+    from hoca.data import Corpus, FolderDataset
     from hoca.models import CaptionModel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,6 +170,17 @@ def _finish(run: Run, folder: Path, commit: str) -> tuple[Row, Measured] | str:
         return _train_one(run, folder / run.name, commit)
     except Exception:  # one run that fails should not end the others
         return traceback.format_exc()
+    finally:
+        _free_memory()
+
+
+def _free_memory() -> None:
+    """What a run leaves, captured graphs among it, is gone before the next one begins."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
@@ -185,7 +197,8 @@ def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
     settings = (*run.overrides, *run.files, f"data={run.data}", f"seed={run.seed}", f"run={folder}")
     recipe = read_recipe(run.recipe, settings)
     dist = Distributed(0, 1, choose_device(recipe.device))
-    dataset = _dataset(str(run.data), recipe.data.modalities, recipe.data.features, str(dist.device))
+    dataset, corpus = _dataset(str(run.data), recipe.data.modalities, recipe.data.features, str(dist.device))
+    dataset.corpus = corpus  # a run before may have numbered the categories as its model has them
     train_run(recipe, resume=True, dataset=dataset)
     loaded = load_model(folder)
     model = loaded.model.to(dist.device)
@@ -216,11 +229,14 @@ def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
 
 
 @lru_cache(maxsize=2)
-def _dataset(folder: str, modalities: tuple[str, ...], features: str | None, device: str) -> FolderDataset:
+def _dataset(
+    folder: str, modalities: tuple[str, ...], features: str | None, device: str
+) -> tuple[FolderDataset, Corpus]:
     """Read once per process: there are thousands of files."""
     from hoca.data import FolderDataset
 
-    return FolderDataset(folder, modalities=list(modalities) or None, features=features).preload(device=device)
+    dataset = FolderDataset(folder, modalities=list(modalities) or None, features=features).preload(device=device)
+    return dataset, dataset.corpus
 
 
 def _measurement(name: str) -> Any:
