@@ -41,6 +41,7 @@ from experiment import (
     key_of,
     read,
     read_said,
+    rows_of,
     train_as_told,
     write,
 )
@@ -52,6 +53,7 @@ from hoca.explain import rank_figure
 from hoca.explain.drawing import new_figure, save
 from hoca.models import names
 from hoca.options import from_arguments
+from hoca.progress import say
 
 RECIPE = ROOT / "recipes" / "binding.yaml"
 SIZES = ("train=6000", "validation=200", "test=1000")
@@ -157,8 +159,11 @@ def table(options: argparse.Namespace) -> None:
     """Tables of means and tests, and the figures, of all runs that are finished."""
     rows = read(options.table)
     fill_in_meteor(options.table, {name: _test_clips(name)[0] for name in {row["dataset"] for row in rows}})
-    places = [(study, name) for study in STUDIES for name, _, _ in variants(study)]
-    rows = sorted(read(options.table), key=lambda row: (places.index((row["study"], row["variant"])), int(row["seed"])))
+    options.first_seed, options.seeds = 0, 1 + max((int(row["seed"]) for row in rows), default=0)
+    found = rows_of(options.table, runs(STUDIES, options))
+    if len(found) < len(rows):
+        say(f"{len(rows) - len(found)} rows of {options.table} are of other --sizes, --variants or --overrides")
+    rows = sorted(found, key=lambda row: STUDIES.index(row["study"]))
     shown = [row for row in rows if row["study"] in ("table", "ranks", "pairs", "merges")]
     results, docs = options.results, options.docs
     if shown:

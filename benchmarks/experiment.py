@@ -114,7 +114,7 @@ def train(
     """Train what is in none of the tables, `jobs` at a time; returns how many runs failed.
 
     After `minutes` none is started any more. Unfinished runs are in `folder`, from where they are resumed. The
-    checkpoints of the variants in `keep` are put beside the table.
+    checkpoints of the variants in `keep`, of seed and fold 0, are put beside the table.
     """
     finished = {key_of(row) for path in (table, *done) for row in read(path)}
     waiting = [run for run in in_rounds(runs) if run.key not in finished]
@@ -142,7 +142,7 @@ def train(
                     say(f"{run.study} {run.variant} seed {run.seed} fold {run.fold} failed:\n{found}")
                     continue
                 row, measured = found
-                if run.variant in keep:
+                if run.variant in keep and (run.seed, run.fold) == (0, 0):
                     best = folder / run.name / "checkpoint" / "best.safetensors"
                     shutil.copyfile(best, table.with_name(f"{run.name}.safetensors"))
                 _append(table, run, row, measured)
@@ -388,7 +388,9 @@ def arguments(parser: argparse.ArgumentParser, table: Path) -> None:
     parser.add_argument("--limit-minutes", type=float, default=float("inf"), help="then no run is started any more")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--keep", nargs="*", default=[], help="variants whose checkpoints are put beside the table")
+    parser.add_argument(
+        "--keep", nargs="*", default=[], help="variants whose first checkpoints are put beside the table"
+    )
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "experiments", help="of unfinished runs")
     parser.add_argument("--commit", default="", help="of the code, where its history is not at hand")
     parser.add_argument("--list", action="store_true", help="say which runs are left, and train none")
