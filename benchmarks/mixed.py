@@ -9,7 +9,8 @@
 
 Nine variants, and sound alone, over folds and seeds. Measured is how often the caption is nearer to the clip that is
 heard than to the other one (CIDEr, METEOR; ties count half): chance is exactly a half, for the data hold every pair
-with the sound of either. Once more with the sound of a third clip, which must bring every model back to a half.
+with the sound of either. A finer measure besides: whose captions the model finds likelier, the heard clip's or the
+other's. Both once more with the sound of a third clip, which must bring every model back to a half.
 Intervals (95 %) are of a bootstrap over the sources of the clips: a mixed clip is drawn as often as both of its sources
 are, and the runs of all seeds count as one model.
 """
@@ -22,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from experiment import (
@@ -33,6 +34,7 @@ from experiment import (
     Row,
     Run,
     arguments,
+    beside,
     fill_in_meteor,
     key_of,
     read,
@@ -62,6 +64,8 @@ VARIANTS = {name: (f"model={name}",) for name in names("*hoca*")} | {SOUND: ("mo
 ANNOTATIONS = ("train_val_annotation.zip", "test_videodatainfo.json.zip", "category.txt")
 RESAMPLES = 2000
 MEASURES = ("CIDEr", "METEOR")
+LIKELIER = "likelihood"
+BATCH, WORDS = 32, 22  # videos at once; longer captions are cut
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
@@ -98,22 +102,47 @@ def train(options: argparse.Namespace) -> None:
 
 
 def measure(folder: Path, model: CaptionModel, dataset: FolderDataset, said: dict[str, str]) -> Measured:
-    """What the model says when it hears a third clip; the rest is told from captions."""
+    """What the model says when it hears a third clip, and whose captions it finds likelier with either sound."""
     from hoca.generation import inference
     from hoca.training.recipe import read_run
 
     videos, search = dataset.videos("test"), read_run(folder).search
-    donors = mixed_clips.other_sounds(videos)
-    device, shuffled = next(model.parameters()).device, {}
-    for first in range(0, len(videos), 128):
-        ids = [video.id for video in videos[first : first + 128]]
-        seen, heard = dataset.padded(ids), dataset.padded([donors[id] for id in ids])
-        features, lengths = (own | {"audio": other["audio"]} for own, other in zip(seen, heard, strict=True))
+    donors, captions = mixed_clips.other_sounds(videos), {video.attributes["heard"]: video.captions for video in videos}
+    shuffled: dict[str, str] = {}
+    likelier = {"test": "", "shuffled": ""}
+    for first in range(0, len(videos), BATCH):
+        some = videos[first : first + BATCH]
+        seen, heard = (
+            dataset.padded(ids) for ids in ([video.id for video in some], [donors[video.id] for video in some])
+        )
         with inference(model):
-            memory = model.encode({m: x.to(device) for m, x in features.items()}, lengths)
-            found = search(model, memory).texts(model.vocabulary)
-        shuffled |= {id: texts[0] for id, texts in zip(ids, found, strict=True)}
-    return Measured(said={"shuffled": shuffled})
+            for name, sound in (("test", seen), ("shuffled", heard)):
+                features, lengths = (own | {"audio": other["audio"]} for own, other in zip(seen, sound, strict=True))
+                memory = model.encode({m: x.to(next(model.parameters()).device) for m, x in features.items()}, lengths)
+                clips = [[video.attributes["heard"] for video in some], [mixed_clips.other_of(video) for video in some]]
+                own, other = (_nats(model, memory, [captions[clip] for clip in each]) for each in clips)
+                likelier[name] += "".join("1" if a < b else "0" for a, b in zip(own, other, strict=True))
+                if name == "shuffled":
+                    found = search(model, memory).texts(model.vocabulary)
+                    shuffled |= {video.id: texts[0] for video, texts in zip(some, found, strict=True)}
+    return Measured(tables={"likelier": [likelier]}, said={"shuffled": shuffled})
+
+
+def _nats(model: CaptionModel, memory: Any, captions: Sequence[Sequence[str]]) -> list[float]:
+    """Of each video's captions, the loss per word."""
+    import torch
+
+    from hoca.training.objectives import word_losses
+
+    pad, device = model.vocabulary.pad, next(model.parameters()).device
+    encoded = [[model.vocabulary.encode(text)[:WORDS] for text in each] for each in captions]
+    longest = max(len(words) for each in encoded for words in each)
+    words = torch.tensor(
+        [[words + [pad] * (longest - len(words)) for words in each] for each in encoded], device=device
+    )  # [B, R, L + 1]
+    logits = model.decode(memory, words[:, :, :-1], model.begin(memory, words.shape[1])).logits
+    losses = word_losses(logits, words[:, :, 1:], pad).flatten(1).sum(1)  # [B]
+    return (losses / (words[:, :, 1:] != pad).flatten(1).sum(1)).tolist()
 
 
 @dataclass(frozen=True)
@@ -189,7 +218,7 @@ def table(options: argparse.Namespace) -> None:
     fill_in_meteor(options.table, {name: {v.id: v.captions for v in fold.videos} for name, fold in folds.items()})
     rows = [row for row in read(options.table) if row["variant"] in VARIANTS]
     said: dict[tuple[Key, str], dict[str, str]] = {(key, name): each for key, name, each in read_said(options.table)}
-    values = _values(rows, said, folds)
+    values = _values(rows, said, {key_of(row): row for row in read(beside(options.table, "likelier"))}, folds)
     weights = np.concatenate([folds[dataset].weights for dataset in datasets], axis=1)  # [resamples, videos]
     within = np.array([video.attributes["within"] for dataset in datasets for video in folds[dataset].videos])
     found: list[Row] = []
@@ -201,12 +230,16 @@ def table(options: argparse.Namespace) -> None:
         line: Row = {"variant": variant, "runs": len(mine)}
         for each in MEASURES:
             line[f"nearer by {each}"] = _interval(values[variant, each, "test"], weights)
+        line["its captions likelier"] = _interval(values[variant, LIKELIER, "test"], weights)
         line["within a category"] = _interval(own[within], weights[:, within])
         line["across"] = _interval(own[~within], weights[:, ~within])
         line["with another sound"] = _interval(values[variant, "CIDEr", "shuffled"], weights)
+        line["likelier with another sound"] = _interval(values[variant, LIKELIER, "shuffled"], weights)
         for base in ("hoca-u", SOUND):
-            if (base, "CIDEr", "test") in values and base != variant:
-                line[f"gain over {base}"] = _interval(own - values[base, "CIDEr", "test"], weights)
+            for each, label in (("CIDEr", "gain"), (LIKELIER, "likelier, gain")):
+                if (base, each, "test") in values and base != variant:
+                    gain = values[variant, each, "test"] - values[base, each, "test"]
+                    line[f"{label} over {base}"] = _interval(gain, weights)
         line |= {name: f"{100 * fmean(float(row[name]) for row in mine):.1f}" for name in SCORES if mine[0][name]}
         found.append(line)
     if not found:
@@ -218,7 +251,10 @@ def table(options: argparse.Namespace) -> None:
 
 
 def _values(
-    rows: Sequence[Row], said: dict[tuple[Key, str], dict[str, str]], folds: dict[str, Fold]
+    rows: Sequence[Row],
+    said: dict[tuple[Key, str], dict[str, str]],
+    likelier: dict[Key, Row],
+    folds: dict[str, Fold],
 ) -> dict[tuple[str, str, str], np.ndarray]:
     """Variant, measure, captions → in percent how often each video [of all folds] is told nearer, over the seeds.
 
@@ -243,6 +279,12 @@ def _values(
                     for dataset, of_dataset in keys.items()
                 ]
                 values[variant, each, name] = 100 * np.concatenate(parts)
+        for name in ("test", "shuffled"):
+            parts = [
+                np.mean([np.array(list(likelier[key][name]), float) for key in of_dataset], axis=0)
+                for of_dataset in keys.values()
+            ]
+            values[variant, LIKELIER, name] = 100 * np.concatenate(parts)
     return values
 
 
