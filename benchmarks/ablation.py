@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -149,9 +150,8 @@ def _options(dataset: str) -> binding.Options:
 @cache
 def _test_clips(dataset: str) -> tuple[dict[str, list[str]], dict[str, dict[str, str]]]:
     """Captions and attributes of the test clips, which need no folder: they are drawn anew."""
-    clips = [
-        (id, scene, captions) for id, split, scene, captions in binding.clips(_options(dataset)) if split == "test"
-    ]
+    alone = replace(_options(dataset), train=0, validation=0)  # each clip has a seed of its own
+    clips = [(id, scene, captions) for id, _, scene, captions in binding.clips(alone)]
     return {id: captions for id, _, captions in clips}, {id: scene.attributes for id, scene, _ in clips}
 
 

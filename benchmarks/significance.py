@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from statistics import fmean, stdev
 
 import numpy as np
@@ -63,6 +64,7 @@ def t_cumulative(t: float, degrees: int) -> float:
     return 0.5 + scale * inner * end / steps / 3
 
 
+@cache
 def t_quantile(probability: float, degrees: int) -> float:
     low, high = 0.0, 1e4
     for _ in range(100):
