@@ -378,7 +378,6 @@ class Dataset(StrEnum):
     msrvtt = "msrvtt"
     msrvtt_clips = "msrvtt-clips"
     msrvtt_dinov2 = "msrvtt-dinov2"
-    default = "default"
     mixed_clips = "mixed-clips"
     binding = "binding"
 
@@ -393,11 +392,11 @@ def prepare(
     workers: Annotated[int | None, typer.Option(min=1, help="binding: processes; one per core by default.")] = None,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, mixed-clips, msrvtt-dinov2, default."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, mixed-clips, msrvtt-dinov2."),
     ] = None,
 ) -> None:
     """Make a dataset folder that `hoca train` reads."""
-    from hoca.data import binding, default, mixed_clips, msrvtt, msrvtt_dinov2, msvd
+    from hoca.data import binding, mixed_clips, msrvtt, msrvtt_dinov2, msvd
     from hoca.devices import cores
 
     if dataset is Dataset.binding:
@@ -411,8 +410,6 @@ def prepare(
         msrvtt.prepare(source, out, features=features, report=say)
     elif dataset is Dataset.msrvtt_dinov2:
         msrvtt_dinov2.prepare(source, out, from_arguments(msrvtt_dinov2.Options, options), report=say)
-    elif dataset is Dataset.default:
-        default.prepare(source, out, from_arguments(default.Options, options), report=say)
     elif dataset is Dataset.mixed_clips:
         mixed_clips.prepare(source, out, from_arguments(mixed_clips.Options, options), report=say)
     else:
