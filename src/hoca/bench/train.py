@@ -89,7 +89,7 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
 
 
 def _rows_of_model(options: Options, name: str, paths: list[PathOption], device: torch.device) -> list[Row]:
-    batches = [options.batch(device, seed) for seed in range(2)]
+    batches = options.batches(name, device, 2)
     expected = _losses(options, name, paths[0], batches, 4)
     rows: list[Row] = []
     slowest: Timing | None = None
@@ -178,7 +178,7 @@ def _compare_curves(options: Options, name: str, paths: list[PathOption], device
 
     The last tell how far training itself amplifies a difference that no implementation can avoid.
     """
-    batches = [options.batch(device, seed) for seed in range(4)]
+    batches = options.batches(name, device, 4)
     chosen = [path for path in paths if path.name in ("plain", "captured")]
     curves = {(p.name, p.precision): _losses(options, name, p, batches, options.compare) for p in chosen}
     curves["plain, nudged", "float32"] = _losses(options, name, chosen[0], batches, options.compare, nudge=ROUNDING)

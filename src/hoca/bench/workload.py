@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,14 @@ class Sizes:
         return Vocabulary([f"w{number}" for number in range(self.vocabulary - special)])
 
     def model(self, name: str, device: torch.device, *, dropout: float = 0.5) -> CaptionModel:
-        """The same weights for the same name and sizes."""
+        """The same weights for the same name and sizes, and what it takes from captions taken from random ones."""
         torch.manual_seed(0)
         wanted = {"hidden": self.hidden, "attention": self.attention, "max_steps": self.steps, "dropout": dropout}
         known = entry(name).model.Config.options()
         with torch.device(device):
-            return create(name, WIDTHS, self.words_known(), **{k: v for k, v in wanted.items() if k in known})
+            model = create(name, WIDTHS, self.words_known(), **{k: v for k, v in wanted.items() if k in known})
+        model.prepare([captions for seed in range(2) for captions in self._texts(self._words(seed))])
+        return model
 
     def recipe(self, precision: str, captions: int | None = None) -> Recipe:
         train: Any = {
@@ -72,13 +74,32 @@ class Sizes:
     def features(self, device: torch.device, videos: int | None = None) -> dict[str, Tensor]:
         return {m: torch.randn(videos or self.videos, self.steps, width, device=device) for m, width in WIDTHS.items()}
 
-    def batch(self, device: torch.device, seed: int = 0) -> Batch:
-        """Captions of the full length, videos of the full number of steps."""
+    def batches(self, name: str, device: torch.device, count: int) -> list[Batch]:
+        """With what this model's own losses need."""
+        model = self.model(name, torch.device("cpu"))
+        made = []
+        for seed in range(count):
+            batch = self.batch(device, seed)
+            each = [model.targets(captions) for captions in self._texts(batch.words)]
+            made.append(replace(batch, targets={key: torch.stack([of[key] for of in each]) for key in each[0]}))
+        return made
+
+    def _words(self, seed: int) -> Tensor:
+        """[videos, captions, words + 1]"""
         torch.manual_seed(seed)
         vocabulary = self.words_known()
         first = vocabulary.unk + 1
         words = torch.randint(first, len(vocabulary), (self.videos, self.captions, self.words + 1))
         words[:, :, 0], words[:, :, -1] = vocabulary.bos, vocabulary.eos
+        return words
+
+    def _texts(self, words: Tensor) -> list[list[str]]:
+        vocabulary = self.words_known()
+        return [[vocabulary.decode(caption) for caption in captions] for captions in words.tolist()]
+
+    def batch(self, device: torch.device, seed: int = 0) -> Batch:
+        """Captions of the full length, videos of the full number of steps."""
+        words = self._words(seed)
         lengths = {m: torch.full((self.videos,), self.steps) for m in WIDTHS}
         count = self.videos * self.captions
         ids = [str(number) for number in range(self.videos)]
