@@ -1,85 +1,101 @@
-"""From runs to the file that is shipped: each command of benchmarks/default_model.py on small models."""
+"""The model that hoca ships: what its variants train, how its confidence is fitted, what its file holds."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
 
 from hoca.checkpoint import load_model, read_checkpoint
-from hoca.data import FolderDataset
-from hoca.generation import Search
-from hoca.models import CaptionModel
+from hoca.generation import Confidence
 from hoca.training import train
+from hoca.training.recipe import Recipe
 
-from ..training.tiny import WIDTHS, tiny
-from .scripts import start
+from ..training.tiny import tiny
+from .scripts import script, start
 
-KEPT = ["image", "audio"]
-
-
-@pytest.fixture(scope="module")
-def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("default-model")
-    options = {"tie_words": True, "epochs": 1, "max_length": 7}
-    return [train(tiny(tiny_data, folder / f"run-{seed}", **options, seed=seed)) for seed in range(2)]
+default_model = SimpleNamespace(**script("default_model"))
 
 
-@pytest.fixture(scope="module")
-def averaged(runs: list[Path]) -> Path:
-    out = runs[0].parent / "mean.safetensors"
-    start("default_model", "mean", out, *runs)
-    return out
+def run_of(folder: Path, variant: str = "picture", fold: str = "0") -> Any:
+    return default_model.Run(variant, fold, 0, folder)
 
 
-def logits(model: CaptionModel, data: Path, modalities: list[str]) -> Tensor:
-    """Of the words of a caption of every test video, shown these modalities alone."""
-    dataset = FolderDataset(data, modalities=modalities)
-    ids = [video.id for video in dataset.videos("test")]
-    words = torch.tensor([[model.vocabulary.encode("a red thing and a bell")[:-1]]]).expand(len(ids), 1, -1)
-    with torch.no_grad():
-        return model(*dataset.padded(ids), words)
+@pytest.mark.parametrize("variant", default_model.VARIANTS)
+def test_every_variant_is_a_recipe_of_two_stages(variant: str, tmp_path: Path) -> None:
+    recipe = Recipe.of(default_model.recipe_of(run_of(tmp_path, variant), tmp_path / "data", "words.npz"))
+    words, rewards = recipe.in_stages()
+    assert (words.train.objective, rewards.train.objective) == ("wxe", "beam-reward")
+    assert words.data.word_vectors == "words.npz"
+    assert rewards.train.validate_every == rewards.train.epochs  # the last weights are kept
+    assert set(rewards.model.options["word_detector"]) <= set(rewards.data.modalities)
+    assert rewards.data.folder == str(tmp_path / "data")
 
 
-def test_a_mean_is_that_of_the_weights_and_of_the_first_ones_search(runs: list[Path], averaged: Path) -> None:
-    first, second, mean = (load_model(path) for path in (*runs, averaged))
-    others = second.model.state_dict()
-    for name, value in first.model.state_dict().items():
-        torch.testing.assert_close(mean.model.state_dict()[name], (value + others[name]) / 2)
-    assert mean.search == first.search
+def test_the_chosen_variant_is_the_recipe_itself(tmp_path: Path) -> None:
+    chosen = default_model.recipe_of(run_of(tmp_path, default_model.CHOSEN), tmp_path, None)
+    asked = Recipe.of(chosen).in_stages()
+    shipped = load_model().model
+    assert list(shipped.config.modalities) == list(asked[-1].data.modalities)
+    assert shipped.name == asked[-1].model.name
+    assert load_model().search == asked[-1].search
 
 
-def test_a_model_of_fewer_modalities_says_what_the_whole_one_says_without_the_others(
-    runs: list[Path], averaged: Path, tiny_data: Path
-) -> None:
-    out = averaged.with_name("fewer.safetensors")
-    start("default_model", "mean", out, *runs, "--modalities", *KEPT)
-    whole, fewer = load_model(averaged), load_model(out)
-    assert list(fewer.model.config.modalities) == list(fewer.specification) == KEPT
-    assert fewer.model.config.orders == (1, 2)
-    expected = logits(whole.model, tiny_data, KEPT)
-    torch.testing.assert_close(logits(fewer.model, tiny_data, KEPT), expected)
-    assert not torch.allclose(logits(whole.model, tiny_data, list(WIDTHS)), expected, rtol=1e-3)
+def test_sentences_are_stored_and_ordered_as_the_search_weighs_them(tmp_path: Path) -> None:
+    rows = [{"text": "a dog", "score": -1.0, "evidence": 0.0}, {"text": "a cat", "score": -1.1, "evidence": 1.0}]
+    for variant, first in (("picture", "a cat"), ("small unary", "a dog")):
+        run = run_of(tmp_path / variant, variant)
+        run.folder.mkdir()
+        with gzip.open(run.stored("test"), "wt") as file:
+            file.write(json.dumps({"id": "x", "sentences": rows}) + "\n")
+        assert default_model.stored(run, "test")["x"][0]["text"] == first
 
 
-def test_a_model_with_a_word_detector_is_shipped_with_no_more_than_it_needs(
-    averaged: Path, tiny_data: Path, tmp_path: Path
-) -> None:
-    for part in ("all", "videos"):
-        (tmp_path / part).symlink_to(tiny_data)
-    detecting, shipped = tmp_path / "detecting.safetensors", tmp_path / "shipped.safetensors"
-    start("default_model", "detect", detecting, averaged, "--data", tmp_path)
-    start("default_model", "ship", detecting, shipped)
-    assert set(read_checkpoint(shipped).facts) == {"model", "config", "vocabulary", "specification", "search"}
-    whole, small = load_model(detecting), load_model(shipped)
-    for each in (whole, small):
-        assert each.search == Search(beam=8, max_length=7, detector_weight=0.15)
-        assert each.model.config.word_detector == ("image", "audio")
-        assert each.model.detector is not None
-        assert float(each.model.detector.outer.abs().sum()) > 0
-    assert shipped.stat().st_size < 0.7 * detecting.stat().st_size
-    torch.testing.assert_close(
-        logits(small.model, tiny_data, KEPT), logits(load_model(averaged).model, tiny_data, KEPT), rtol=0.05, atol=0.05
-    )
+def test_a_logistic_regression_finds_the_weights_that_made_the_data() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(20_000, 2))
+    truth = np.array([1.5, -0.5, 0.3])
+    y = random.random(len(x)) < default_model.logistic(x, truth)
+    found = default_model.fit_logistic(x, y)
+    np.testing.assert_allclose(found, truth, atol=0.08)
+    p = default_model.logistic(x, found)
+    assert default_model.calibration_error(p, y) < 0.02
+    assert 0.7 < default_model.area(p, y) < 0.95
+    assert default_model.area(-p, y) == pytest.approx(1 - default_model.area(p, y))
+    assert default_model.spearman(p, p**3) == pytest.approx(1)
+
+
+def test_people_are_compared_with_each_other() -> None:
+    captions = {
+        "one": ["a dog runs on the grass", "a dog runs on grass", "a dog runs over grass", "words of nothing else"],
+        "two": ["a man cooks food", "a man cooks some food", "a man is cooking", "other things entirely"],
+    }
+    human = default_model.median_of_people(captions)
+    mine = default_model.per_video(captions, {"one": "a dog runs on the grass", "two": "nothing of it"})
+    assert mine["one"] > human["one"] > 0
+    assert mine["two"] < human["two"]
+
+
+def test_an_interval_is_wider_where_videos_share_a_source() -> None:
+    values = {str(number): float(number % 2) for number in range(100)}
+    alone = default_model.interval(values, {id: id for id in values})
+    shared = default_model.interval(values, {id: str(int(id) % 2) for id in values})
+    assert alone.startswith("+0.5 [+0.4")
+    assert shared == "+0.5 [+0.0, +1.0]"
+
+
+def test_a_file_to_ship_holds_what_captioning_needs_and_no_more(tiny_data: Path, tmp_path: Path) -> None:
+    run = train(tiny(tiny_data, tmp_path / "run", epochs=1, tie_words=True, word_detector=["image"]))
+    sure, out = tmp_path / "confidence.json", tmp_path / "shipped.safetensors"
+    sure.write_text(json.dumps(Confidence(bias=1.0, logprob=2.0).to_json()))
+    start("default_model", "ship", run, out, sure)
+    needed = {"model", "config", "vocabulary", "specification", "search", "confidence"}
+    assert set(read_checkpoint(out).facts) == needed
+    assert load_model(out).confidence == Confidence(bias=1.0, logprob=2.0)
+    start("default_model", "ship", run, out)
+    assert load_model(out).confidence is None

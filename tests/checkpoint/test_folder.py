@@ -44,3 +44,14 @@ def test_a_model_is_a_file_a_runs_best_checkpoint_or_the_one_that_is_shipped(tmp
     checkpoints.folder.mkdir()
     checkpoints.best.touch()
     assert locate(tmp_path) == checkpoints.best
+
+
+def test_the_shipped_sibling_goes_by_its_name_unless_a_run_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert locate("hoca-u") == SHIPPED.with_stem("hoca-u")
+    assert locate("hoca-u").is_file()
+    (tmp_path / "hoca-u").write_bytes(b"")
+    assert locate("hoca-u") == Path("hoca-u")
+    assert locate(tmp_path / "hoca-x") == tmp_path / "hoca-x"

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hoca.data import SPLITS, Corpus, FolderDataset, Video, msrvtt, msrvtt_dinov2, read_corpus, read_vocabulary
+from hoca.data import SPLITS, Corpus, FolderDataset, Video, msrvtt, msrvtt_dinov2, read_corpus
 from hoca.errors import UserError
 from hoca.features import FeatureStore, specify
 
 from ..conftest import Command
 
-NAMES = ("all", "videos", "clips")
 TRAIN, VALIDATION, TEST = range(36), range(36, 39), range(39, 42)  # the official split of the miniature
 FRAMES = (*range(30), 36, 37)  # videos of which there are frames
 CLIPS = (1, 4, 7, 30, 31, 32, 33)  # with motion, and sound but for SILENT
 SILENT = (7, 32)
+SINGLE = "video9"  # has one picture
 CLIP_FILES = (1, 30)  # with 20 pictures
 DEV = (3, 5, 33)  # 4 is cut from the source of 3 and 5
 
@@ -41,12 +41,7 @@ def miniature_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write_quantised(folder / "dinov2" / "clips.npz", random, len(CLIP_FILES), 20, ids=_ids(CLIP_FILES))
     _write_quantised(folder / "dinov2" / "msrvtt-frames.npz", random, 2 * len(FRAMES))
     rows = [{"id": f"video{n}", "split": "train" if n in TRAIN else "val", "captions": ["x"]} for n in FRAMES]
-    _write_lines(folder / "dinov2" / "msrvtt-frames.jsonl.gz", rows, each=2)
-    for name in msrvtt_dinov2.PHOTOS:
-        _write_quantised(folder / "dinov2" / f"{name}.npz", random, 4)
-        words = [f"A {name} photo of p{n} ." for n in range(4)]
-        rows = [{"id": n, "split": "val" if n == 2 else "train", "captions": [words[n]] * 2} for n in range(4)]
-        _write_lines(folder / "images" / f"{name}.jsonl.gz", rows, each=1)
+    _write_lines(folder / "dinov2" / "msrvtt-frames.jsonl.gz", rows)
     (folder / "splits" / "msrvtt-dev.txt").write_text("".join(f"{id}\n" for id in _ids(DEV)))
     return folder
 
@@ -87,10 +82,12 @@ def _write_quantised(path: Path, random: np.random.Generator, *shape: int, **mor
     np.savez(path, q=_bytes(random, *shape, msrvtt_dinov2.WIDTH), zero=zero, scale=scale, **more)
 
 
-def _write_lines(path: Path, rows: list[dict[str, Any]], each: int) -> None:
+def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Two pictures each, but for one video."""
     with gzip.open(path, "wt", encoding="utf-8") as file:
         for place, row in enumerate(rows):
-            file.write(json.dumps(row | {"rows": [place * each, (place + 1) * each]}) + "\n")
+            end = 2 * place + (1 if row["id"] == SINGLE else 2)
+            file.write(json.dumps(row | {"rows": [2 * place, end]}) + "\n")
 
 
 def _bytes(random: np.random.Generator, *shape: int) -> np.ndarray:
@@ -101,12 +98,12 @@ def _ids(numbers: Any) -> list[str]:
     return [f"video{number}" for number in numbers]
 
 
-def _corpus(folder: Path, name: str = "videos") -> Corpus:
-    return read_corpus(folder / name / "captions.jsonl")
+def _corpus(folder: Path) -> Corpus:
+    return read_corpus(folder / "captions.jsonl")
 
 
-def _split(folder: Path, split: str, name: str = "videos") -> list[str]:
-    return [video.id for video in _corpus(folder, name).split(split)]
+def _split(folder: Path, split: str) -> list[str]:
+    return [video.id for video in _corpus(folder).split(split)]
 
 
 def _sources(videos: list[Video]) -> set[str]:
@@ -127,30 +124,20 @@ def test_dev_sources_validate_official_val_tests_and_the_rest_is_learned_from(pr
     assert _split(out, "train") == learned
     assert _split(out, "validation") == ["video3", "video4", "video5"]  # all of a source, though the list names two
     assert _split(out, "test") == ["video36", "video37"]
-    photos = [f"{name}-{number}" for name in ("flickr8k", "coco") for number in (0, 1, 3)]  # 2 is of their val split
-    assert _split(out, "train", "all") == [*learned, *photos]
-    assert all(_split(out, split, "all") == _split(out, split) for split in ("validation", "test"))
-    assert {split: _split(out, split, "clips") for split in SPLITS} == {
-        "train": ["video1", "video30"],
-        "validation": ["video4"],
-        "test": [],
-    }
 
 
 def test_captions_are_the_official_ones(prepare: Prepare) -> None:
     assert _corpus(prepare())["video1"].captions == ("a clip of video1",) * 2
 
 
-def test_every_folder_is_a_dataset_of_three_modalities(prepare: Prepare) -> None:
-    out = prepare()
-    for name in NAMES:
-        dataset = FolderDataset(out / name)
-        assert dataset.widths == {"image": 768, "motion": 1024, "audio": 1024}
-        assert dataset.specification == specify(image="dinov2-small")
+def test_it_is_a_dataset_of_four_modalities(prepare: Prepare) -> None:
+    dataset = FolderDataset(prepare())
+    assert dataset.widths == {"image": 768, "change": 768, "motion": 1024, "audio": 1024}
+    assert dataset.specification == specify(image="dinov2-small", change=True)
 
 
 def test_features_are_the_dequantised_values_and_those_of_a_file_win(prepare: Prepare, miniature: Path) -> None:
-    dataset = FolderDataset(prepare() / "all")
+    dataset = FolderDataset(prepare())
     packed = {path.stem: dict(np.load(path)) for path in miniature.rglob("*.npz")}
 
     def image(name: str, row: Any) -> np.ndarray:
@@ -161,13 +148,13 @@ def test_features_are_the_dequantised_values_and_those_of_a_file_win(prepare: Pr
         "video2": image("msrvtt-frames", slice(4, 6)),
         "video30": image("clips", 1),
         "video37": image("msrvtt-frames", slice(62, 64)),
-        "flickr8k-3": image("flickr8k", slice(3, 4)),
-        "coco-0": image("coco", slice(0, 1)),
     }
     for id, values in expected.items():
-        np.testing.assert_array_equal(dataset.features(id)["image"], values)
+        stored = dataset.features(id)
+        np.testing.assert_array_equal(stored["image"], values)
+        np.testing.assert_allclose(stored["change"], np.diff(values.astype(np.float32), axis=0), rtol=0.01, atol=0.6)
     clip, stored = packed["clip-features"], dataset.features("video4")
-    assert list(stored) == ["image", "motion", "audio"]
+    assert set(stored) == {"image", "change", "motion", "audio"}
     for name in ("motion", "audio"):
         np.testing.assert_allclose(
             stored[name], clip[f"{name}_scale"] * (clip[name][1] / 255) ** 2, rtol=1e-3, atol=1e-6
@@ -175,33 +162,27 @@ def test_features_are_the_dequantised_values_and_those_of_a_file_win(prepare: Pr
 
 
 def test_a_file_says_what_it_lacks_and_why(prepare: Prepare) -> None:
-    store = FeatureStore(prepare(sound_alone=True) / "all" / "features")
+    store = FeatureStore(prepare() / "features")
     only = "only pictures of it are known"
     assert store.header("video4").absent == {}
     assert store.header("video7").absent == {"audio": "the clip has no sound"}
-    assert store.header("video8").absent == store.header("coco-1").absent == {"motion": only, "audio": only}
-    assert store.header("video31").absent == {"image": "no pictures of it are known"}
+    assert store.header("video8").absent == {"motion": only, "audio": only}
+    single = store.header("video9")
+    assert single.absent == {"change": "only one picture of it is known", "motion": only, "audio": only}
+    assert list(single.shapes) == ["image"]
 
 
-def test_clips_with_sound_alone_are_learned_from_if_asked_for_and_never_validated_with(prepare: Prepare) -> None:
-    out = prepare(sound_alone=True)
-    assert _split(out, "train")[-1] == "video31"
-    assert _split(out, "validation") == ["video3", "video4", "video5"]
-    assert "video31" not in _split(out, "train", "clips")
-    FolderDataset(out / "all", modalities=["image", "audio"])  # every video has one of them
-    out = prepare()
-    assert "video31" not in _split(out, "train")
-    assert len(FolderDataset(out / "all").corpus) == 39  # no features without captions are left behind
+def test_clips_without_pictures_are_left_out(prepare: Prepare) -> None:
+    assert not {"video31", "video32", "video33"} & {video.id for video in _corpus(prepare()).videos}
 
 
 def test_folds_part_sources_and_validate_with_each_video_once(prepare: Prepare) -> None:
     validated = []
     for fold in range(3):
         out = prepare(fold=fold, folds=3)
-        for name in NAMES:
-            corpus = _corpus(out, name)
-            sides = [_sources(corpus.split(split)) for split in SPLITS]
-            assert sum(map(len, sides)) == len(set.union(*sides))
+        corpus = _corpus(out)
+        sides = [_sources(corpus.split(split)) for split in SPLITS]
+        assert sum(map(len, sides)) == len(set.union(*sides))
         assert _split(out, "validation")
         assert _split(out, "test") == ["video36", "video37"]
         assert len(_split(out, "train")) + len(_split(out, "validation")) == 31
@@ -223,19 +204,10 @@ def test_the_fold_of_a_source_never_changes() -> None:
 
 
 def test_a_final_training_learns_from_the_dev_list_and_validates_with_nothing(prepare: Prepare) -> None:
-    out = prepare(with_dev=True, min_count=2)
-    for name in NAMES:
-        assert _split(out, "validation", name) == []
+    out = prepare(with_dev=True)
+    assert _split(out, "validation") == []
     assert _split(out, "train") == _ids(range(31))
     assert _split(out, "test") == ["video36", "video37"]
-    assert "video4" in read_vocabulary(out / "vocabulary.json")
-
-
-def test_the_vocabulary_is_of_training_captions_alone(prepare: Prepare) -> None:
-    words = read_vocabulary(prepare(min_count=2) / "vocabulary.json").words
-    assert {word for word in words if word.startswith("video")} == set(_ids((*range(3), *range(6, 31))))
-    assert {word for word in words if word.startswith("p")} == {"photo", "p0", "p1", "p3"}
-    assert not any(word.startswith("video") for word in read_vocabulary(prepare(min_count=3) / "vocabulary.json").words)
 
 
 def test_preparing_again_leaves_features_alone(prepare: Prepare) -> None:
@@ -246,27 +218,23 @@ def test_preparing_again_leaves_features_alone(prepare: Prepare) -> None:
     before = written()
     prepare(with_dev=True)
     assert written() == before
-    FeatureStore(out / "all" / "features").write(
+    FeatureStore(out / "features").write(
         "video2", {"image": np.zeros((3, 768))}, specification=specify(image="dinov2-small")
     )
     prepare()
-    assert {name: FeatureStore(out / name / "features")["video2"]["image"].shape for name in ("all", "videos")} == {
-        "all": (2, 768),
-        "videos": (2, 768),
-    }
+    assert FeatureStore(out / "features")["video2"]["image"].shape == (2, 768)
 
 
 def test_the_command_line(hoca: Command, miniature: Path, tmp_path: Path) -> None:
     command = ("data", "prepare", "msrvtt-dinov2", "--source", miniature, "--out", tmp_path)
-    result = hoca(*command, "fold=1", "folds=2", "min_count=1")
+    result = hoca(*command, "fold=1", "folds=2")
     assert result.code == 0
-    assert "videos and 6 photos to learn from" in result.out + result.err
+    assert "videos to learn from" in result.out + result.err
     for wrong, complaint in (
-        ("minimum_count=2", "min_count"),
+        ("min_count=2", "there is no key 'min_count'"),
         ("fold=5", "fold=5 must be at least 0 and below 5"),
         ("fold=-1", "fold=-1 must be at least 0"),
         ("folds=1", "folds=1 must be at least 2"),
-        ("min_count=0", "min_count=0 must be at least 1"),
     ):
         result = hoca(*command, wrong)
         assert result.code == 2
@@ -325,44 +293,29 @@ class TestResearchData:
         assert (len(dev), len(dev & frames), len(dev & clips)) == (726, 641, 166)
         assert set(_split(prepared, "validation")) <= dev
         assert set(_split(prepared, "validation")) >= dev & frames
-        counts = {name: [len(_split(prepared, split, name)) for split in SPLITS] for name in NAMES}
-        assert counts["videos"] == [2550, 664, 244]
-        assert counts["all"] == [2550 + 6000 + 23_540, 664, 244]
-        dataset = FolderDataset(prepared / "videos")
+        assert [len(_split(prepared, split)) for split in SPLITS] == [2550, 664, 244]
+        dataset = FolderDataset(prepared)
         assert sum("motion" in dataset.lengths(video.id) for video in dataset.corpus.videos) == 426
         assert sum(dataset.lengths(video.id)["image"] == 20 for video in dataset.corpus.videos) == 150
 
     def test_no_source_is_on_two_sides(self, prepared: Path, official: Corpus) -> None:
-        for name in NAMES:
-            sides = [
-                {official[id].attributes["url"] for id in _split(prepared, split, name) if id.startswith("video")}
-                for split in SPLITS
-            ]
-            assert sum(map(len, sides)) == len(set.union(*sides))
+        sides = [{official[id].attributes["url"] for id in _split(prepared, split)} for split in SPLITS]
+        assert sum(map(len, sides)) == len(set.union(*sides))
 
     def test_only_official_train_videos_are_learned_from_or_validated_with(
         self, prepared: Path, official: Corpus
     ) -> None:
-        for name in NAMES:
-            for split, expected in (("train", "train"), ("validation", "train"), ("test", "validation")):
-                for video in _corpus(prepared, name).split(split):
-                    if video.id.startswith("video"):
-                        assert official[video.id].split == expected
-                        assert video.captions == official[video.id].captions
-                    else:
-                        assert split == "train"
+        for split, expected in (("train", "train"), ("validation", "train"), ("test", "validation")):
+            for video in _corpus(prepared).split(split):
+                assert official[video.id].split == expected
+                assert video.captions == official[video.id].captions
 
     def test_features_are_the_dequantised_values(self, prepared: Path, shared_data: Path) -> None:
-        store = FeatureStore(prepared / "all" / "features")
+        store = FeatureStore(prepared / "features")
         for id, file, row in (
-            ("flickr8k-1000268201_693b08cb0e", "flickr8k", slice(0, 1)),
             ("video1", "msrvtt-frames", slice(0, 2)),
             ("video4", "msrvtt-frames", slice(2, 10)),
         ):
             with np.load(shared_data / "dinov2" / f"{file}.npz") as packed:
                 expected = packed["zero"] + packed["scale"] * packed["q"][row]
             np.testing.assert_array_equal(store[id]["image"], expected.astype(np.float16))
-
-    def test_the_vocabulary_has_the_common_words(self, prepared: Path) -> None:
-        words = read_vocabulary(prepared / "vocabulary.json")
-        assert all(word in words for word in ("guitar", "cooking", "minecraft", "surfboard"))

@@ -40,6 +40,11 @@ def test_the_sampled_frame_lies_in_its_span(frames: int, seconds: float) -> None
         assert start - 1e-3 <= (number + 0.5) * seconds / frames <= end + 1e-3  # the middle of its time on screen
 
 
+def test_a_difference_covers_both_of_its_pictures() -> None:
+    change = {"backbone": "dinov2-small", "sampling": "default", "steps": 3, "difference": "image"}
+    assert spans(change, 3, Clock(100, 8.0, 0.0)) == ((0.0, 4.0), (2.0, 6.0), (4.0, 8.0))
+
+
 def test_times_of_a_clip_with_a_changing_frame_rate() -> None:
     clock = Clock(10, 10.0, 10.0, (0, 4, 5), (0.0, 8.0, 9.0))  # slow at first, then quick
     assert spans({"backbone": "light-image"}, 2, clock) == ((0.0, 9.0), (9.0, 10.0))

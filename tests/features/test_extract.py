@@ -74,6 +74,31 @@ def test_one_frame_has_no_motion() -> None:
     assert "motion" in made.absent
 
 
+def with_change(image: int = 5) -> dict:
+    made = features.light_specification(image=image, motion=0, audio=0)
+    return made | {"change": {**made["image"], "steps": image - 1, "difference": "image"}}
+
+
+def test_change_is_the_difference_of_neighbouring_pictures() -> None:
+    made = features.of_clip(clip(None), with_change())
+    np.testing.assert_array_equal(made.features["change"], np.diff(made.features["image"], axis=0))
+    assert np.abs(made.features["change"]).sum() > 0
+
+
+def test_one_picture_does_not_change() -> None:
+    made = features.of_clip(clip(None, count=1), with_change(image=2) | {"image": with_change(image=1)["image"]})
+    assert list(made.features) == ["image"]
+    assert made.absent == {"change": "a single picture does not change"}
+
+
+def test_change_of_what_is_not_made_is_refused() -> None:
+    alone = {"change": with_change()["change"]}
+    with pytest.raises(UserError, match="change is a difference of 'image', which it does not have"):
+        features.of_clip(clip(None), alone)
+    with pytest.raises(UserError, match="give a backbone for them"):
+        features.specify(image=None, change=True)
+
+
 def test_large_pictures_give_features_like_small_ones() -> None:
     small = features.of_clip(clip(None), features.light_specification()).features["image"]
     large = features.of_clip(
