@@ -118,7 +118,7 @@ def runs(studies: Sequence[str], options: argparse.Namespace) -> list[Run]:
             RECIPE,
             options.data.with_name("-".join([options.data.name, *harder]).replace("=", "-")),
             " ".join(["binding", *options.sizes, *harder]),
-            _last_of_each((*LENGTH, *changes, *options.overrides)),
+            _last_of_each((*LENGTH, *options.overrides, *changes)),
             seed,
             measure="attention_truth:measure",
         )
