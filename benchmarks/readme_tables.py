@@ -1,4 +1,4 @@
-"""The tables of README.md and of the pages of results, written between their markers from results/: no number is typed.
+"""The tables of the pages of results, written between their markers from results/: no number is typed.
 
 python benchmarks/readme_tables.py            # rewrite all of them
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from hoca.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = tuple(ROOT / page for page in ("README.md", "docs/results.md", "docs/ablation.md", "docs/mixed.md"))
+PAGES = tuple(ROOT / page for page in ("docs/results.md", "docs/mixed.md"))
 COLUMNS = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr", "colour", "kind", "motion", "sound", "all")
 BLOCK = re.compile(r"(<!-- (from|all of|rows of) (results/\S+\.csv) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
