@@ -7,7 +7,8 @@ READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
 HOCA := $(VENV)/bin/python -m hoca
-PYTEST := $(VENV)/bin/python -m pytest -q
+# A process per core, at most four: files of tests that start Ray or torchrun themselves should not meet too many.
+PYTEST := $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 SOURCES := src tests benchmarks $(wildcard setup.py)
 
 # Of `make ablation` and `make mixed`: runs side by side, and the folder of the research data.
