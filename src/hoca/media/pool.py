@@ -163,8 +163,9 @@ class _Worker:
         try:
             receive(self.connection)
         except (EOFError, OSError):
+            # The page shows this to visitors: no path of this machine.
             raise UserError(
-                f"no decoding process can be started: see what `{sys.executable} -c 'import hoca.media.worker'` says"
+                "no decoding process can be started: see what `python -c 'import hoca.media.worker'` says"
             ) from None
         self.connection.settimeout(self.limits.decode_seconds + GRACE)
         self.ready = True
