@@ -267,12 +267,27 @@ def serve(
     host: Annotated[str, typer.Option(help="Which address to listen on; this machine alone by default.")] = "127.0.0.1",
     megabytes: Annotated[int, typer.Option(min=1, help="The largest upload.")] = 100,
     seconds: Annotated[float, typer.Option(min=1, help="The longest video.")] = 120,
+    total_megabytes: Annotated[int, typer.Option(min=2, help="Of all uploads that are kept at a time.")] = 1000,
+    waiting: Annotated[int, typer.Option(min=1, help="Calls that wait in line; more are told to come back.")] = 64,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="Another site whose pages may post here; may be given several times.")
+    ] = None,
 ) -> None:
     """Show a page that captions videos and explains the captions."""
     from hoca.web import ServeSettings
     from hoca.web import serve as serve_page
 
-    serve_page(ServeSettings(tuple(model or ["default"]), host, port, megabytes, seconds))
+    settings = ServeSettings(
+        models=tuple(model or ["default"]),
+        host=host,
+        port=port,
+        megabytes=megabytes,
+        seconds=seconds,
+        total_megabytes=total_megabytes,
+        waiting=waiting,
+        allow_origins=tuple(allow_origin or ()),
+    )
+    serve_page(settings)
 
 
 class TrainCommand(typer.core.TyperCommand):

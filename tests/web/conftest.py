@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +40,15 @@ class Server:
         """Names of the uploads that are still there."""
         return [path.name for path in self.folder.glob("hoca-*/uploads/*/*")]
 
+    def parts(self) -> list[Path]:
+        """What uploads under way, or broken off, have written."""
+        return list(self.folder.glob("hoca-*/uploads/tmp*"))
+
 
 @contextmanager
-def started(folder: Path, *models: Path) -> Iterator[Server]:
+def started(folder: Path, *models: Path, options: Sequence[str] = ()) -> Iterator[Server]:
     pytest.importorskip("gradio", reason="needs Gradio: pip install 'hoca[web]'")
-    options = ["--port", "0", "--seconds", str(SECONDS), "--megabytes", str(MEGABYTES)]
+    options = ["--port", "0", "--seconds", str(SECONDS), "--megabytes", str(MEGABYTES), *options]
     for model in models:
         options += ["--model", str(model)]
     environment = os.environ | {"TMPDIR": str(folder), "OMP_NUM_THREADS": "1", "HOCA_HOME": str(folder / "home")}

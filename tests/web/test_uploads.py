@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hoca.web.uploads import Uploads
 
 @pytest.fixture
 def uploads(tmp_path: Path) -> Uploads:
-    return Uploads(tmp_path / "uploads", keep=0.0)
+    return Uploads(tmp_path / "uploads", keep=0.0, quota=1000)
 
 
 def put(uploads: Uploads, name: str = "clip.mp4", content: str = "1") -> Path:
@@ -90,3 +91,33 @@ def test_only_a_regular_file_at_the_place_of_an_upload_is_one(uploads: Uploads, 
         uploads.discard(uploads.folder / name)
         assert not uploads.take(uploads.folder / name)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_still_to_arrive_counts_as_room_taken(uploads: Uploads) -> None:
+    assert uploads.reserve(600)
+    assert not uploads.reserve(600)
+    uploads.finished(600)
+    assert uploads.reserve(600)
+
+
+def test_what_has_arrived_counts_until_it_is_removed(uploads: Uploads) -> None:
+    path = put(uploads, content="x" * 200)
+    path.write_text("x" * 600)
+    assert not uploads.reserve(600)
+    uploads.discard(path)
+    assert uploads.reserve(600)
+
+
+def test_parts_go_when_no_upload_is_under_way_or_when_they_are_old(uploads: Uploads) -> None:
+    part = uploads.folder / "tmpabc"
+    assert uploads.reserve(1)
+    assert uploads.reserve(1)
+    part.write_text("part")
+    uploads.finished(1)
+    assert part.is_file()
+    uploads.finished(1)
+    assert not part.exists()
+    part.write_text("part")
+    os.utime(part, (0, 0))
+    uploads.sweep()
+    assert not part.exists()

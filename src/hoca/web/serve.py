@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 import socket
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hoca import media
 from hoca.errors import UserError
@@ -20,6 +23,9 @@ from hoca.progress import say
 
 MEGABYTE = 10**6
 UPLOADS = "uploads"
+PREFIX = "hoca-serve-"  # of the folder that a server works in
+LOCK = "lock"  # a file in it, locked as long as the server lives
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -29,8 +35,29 @@ class ServeSettings:
     port: int = 7860  # 0: any that is free
     megabytes: int = 100  # of an upload
     seconds: float = 120  # that an upload may play
+    total_megabytes: int = 1000  # of all uploads together
+    allow_origins: tuple[str, ...] = ()  # other sites whose pages may post here: https://example.org
     waiting: int = 64  # requests that wait in line; more are told to come back
     keep: float = 600  # seconds that an upload stays for the page that shows it
+
+    def __post_init__(self) -> None:
+        if self.total_megabytes <= self.megabytes:
+            raise UserError(
+                f"uploads of {self.megabytes} MB do not fit into {self.total_megabytes} MB: give more --total-megabytes"
+            )
+        for origin in self.allow_origins:
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+                raise UserError(f"--allow-origin {origin} is no address of a site: give one like https://example.org")
+
+    def hosts(self) -> list[str]:
+        """Names that the server answers by. On this machine alone these are few, or any site could bind its own name
+        to this address and have a visitor's browser ask for it."""
+        if self.host not in LOOPBACK:
+            return ["*"]
+        return [_bracketed(name) for name in LOOPBACK] + [
+            urlsplit(origin).hostname or "" for origin in self.allow_origins
+        ]
 
     def limits(self) -> media.DecodeLimits:
         return media.DecodeLimits(
@@ -67,23 +94,33 @@ def running(settings: ServeSettings) -> Iterator[str]:
     """
     models = [_absolute(model) for model in settings.models]
     port = _port(settings.host, settings.port)
-    with tempfile.TemporaryDirectory(prefix="hoca-", ignore_cleanup_errors=True) as folder, _inside(Path(folder)):
+    with _working_folder() as folder, _inside(folder):
         gradio = _gradio()
         from starlette.middleware import Middleware
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
 
         from hoca.web.examples import examples
+        from hoca.web.guard import Guard
         from hoca.web.page import build
         from hoca.web.service import Service
-        from hoca.web.uploads import Guard, Uploads
+        from hoca.web.uploads import Uploads
 
-        with Service(models, settings.limits()) as service, Uploads(Path(folder) / UPLOADS, settings.keep) as uploads:
+        largest, quota = settings.megabytes * MEGABYTE, settings.total_megabytes * MEGABYTE
+        with (
+            Service(models, settings.limits()) as service,
+            Uploads(folder / UPLOADS, settings.keep, quota) as uploads,
+        ):
+            checks = [
+                Middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts(), www_redirect=False),
+                Middleware(Guard, uploads=uploads, largest=largest, origins=settings.allow_origins),
+            ]
             page = build(service, uploads, examples(Path("examples")))
             page.queue(max_size=settings.waiting)
             page.launch(
                 server_name=settings.host,
                 server_port=port,
-                max_file_size=settings.megabytes * MEGABYTE,
-                app_kwargs={"middleware": [Middleware(Guard, uploads=uploads)]},
+                max_file_size=largest,
+                app_kwargs={"middleware": checks},
                 theme=_theme(gradio),
                 css=_template("page.css"),
                 head=f"<script>{_template('page.js')}</script>",
@@ -97,9 +134,14 @@ def running(settings: ServeSettings) -> Iterator[str]:
                 enable_monitoring=False,
             )
             try:
-                yield f"http://{settings.host}:{port}"
+                yield f"http://{_bracketed(settings.host)}:{port}"
             finally:
                 page.close(verbose=False)
+
+
+def _bracketed(host: str) -> str:
+    """As it stands in an address."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _gradio() -> Any:
@@ -138,6 +180,29 @@ def _port(host: str, port: int) -> int:
             reason = error.strerror or error
             raise UserError(f"cannot listen on {host}:{port} ({reason}): give another --port or --host") from None
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _working_folder() -> Iterator[Path]:
+    """A temporary folder that is removed at the end, or at the next start if this process is killed."""
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with open(folder / "starting", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            (folder / "starting").rename(folder / LOCK)  # by this name it is never unlocked while we live
+            yield folder
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove the folders of servers of this user that live no more."""
+    for folder in place.glob(PREFIX + "*"):
+        with suppress(OSError):  # another user's, gone, or locked: its server lives
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            with open(folder / LOCK, "rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""Uploaded files live no longer than they are needed, and the server says nothing about itself that it need not."""
+"""Uploaded files live no longer than they are needed, and take no more room than they may."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import os
 import stat
 import threading
@@ -12,12 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; frame-ancestors 'self'"
-HEADERS = {
-    "content-security-policy": POLICY,  # the page may ask no other server for anything
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-}
+MOST_FILES = 2000  # that the folder holds, however small
 
 
 class Uploads:
@@ -29,10 +24,13 @@ class Uploads:
     removed with the last of them.
     """
 
-    def __init__(self, folder: Path, keep: float) -> None:
+    def __init__(self, folder: Path, keep: float, quota: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder.resolve()
         self.keep = keep  # seconds after which anything is removed
+        self.quota = quota  # bytes that all of them may take
+        self._reserved = 0  # bytes that are still to arrive
+        self._arriving = 0  # uploads under way
         self._waiting: Counter[Path] = Counter()  # uploads that no call has been for
         self._running: Counter[Path] = Counter()  # calls
         self._lock = threading.Lock()
@@ -46,6 +44,29 @@ class Uploads:
     def __exit__(self, *error: Any) -> None:
         self._stop.set()
         self._sweeper.join()
+
+    def reserve(self, size: int) -> bool:
+        """Set aside room for an upload that begins, if there is some; `finished` ends it."""
+        with self._lock:
+            files = self._sizes()
+            if sum(files) + self._reserved + size > self.quota or len(files) + self._arriving >= MOST_FILES:
+                return False
+            self._reserved += size
+            self._arriving += 1
+            return True
+
+    def release(self, size: int) -> None:
+        """So many of the reserved bytes are in the folder."""
+        with self._lock:
+            self._reserved -= size
+
+    def finished(self, left: int) -> None:
+        """An upload has ended, well or badly, with so many bytes of its room unused."""
+        with self._lock:
+            self._reserved -= left
+            self._arriving -= 1
+            if not self._arriving:
+                self._remove_partial(math.inf)
 
     def arrived(self, path: str) -> None:
         with self._lock:
@@ -80,12 +101,29 @@ class Uploads:
             self.done(path)
 
     def sweep(self) -> None:
-        """Remove what is older than `keep`: uploads that no call followed, and those that the page has shown."""
+        """Remove what is older than `keep`: uploads that no call followed, those that the page has shown, and parts."""
         oldest = time.time() - self.keep
         with self._lock:
+            self._remove_partial(oldest)
             for path in [p for p in self.folder.glob("*/*") if p.lstat().st_ctime < oldest]:
                 self._waiting.pop(path, None)
                 self._remove(path)
+
+    def _sizes(self) -> list[int]:
+        """Of uploads, and of parts of those under way."""
+        sizes = []
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                with contextlib.suppress(OSError):  # gone since
+                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
+        return sizes
+
+    def _remove_partial(self, oldest: float) -> None:
+        """Gradio writes an upload to FOLDER/tmp…, and leaves it there if it does not become one."""
+        for path in self.folder.glob("tmp*"):
+            with contextlib.suppress(OSError):
+                if path.lstat().st_mtime < oldest:
+                    path.unlink()
 
     def _remove(self, path: Path) -> None:
         with contextlib.suppress(OSError):
@@ -109,37 +147,3 @@ def _is_regular(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode) and not path.parent.is_symlink()
     except (OSError, ValueError):  # not there, or no name that a file can have
         return False
-
-
-class Guard:
-    """ASGI middleware: counts uploads as they arrive, and adds the headers that keep the page to itself."""
-
-    def __init__(self, app: Any, uploads: Uploads) -> None:
-        self.app = app
-        self.uploads = uploads
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        upload = scope["method"] == "POST" and scope["path"].rstrip("/").endswith("/upload")
-        body = bytearray()
-
-        async def guarded(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    *((k.encode(), v.encode()) for k, v in HEADERS.items()),
-                ]
-            elif upload:
-                body.extend(message.get("body", b""))
-                if not message.get("more_body"):
-                    self._count(bytes(body))
-            await send(message)
-
-        await self.app(scope, receive, guarded)
-
-    def _count(self, body: bytes) -> None:
-        with contextlib.suppress(ValueError, TypeError):
-            for path in json.loads(body):
-                self.uploads.arrived(str(path))
