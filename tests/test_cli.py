@@ -108,7 +108,7 @@ class TestCaption:
         for command in (["caption"], ["explain", "--out", tmp_path / "report.html"]):
             result = hoca(*command, clip(data), "--model", run, "--limit", "bytes=100")
             assert (result.code, result.out) == (2, "")
-            assert result.complaint.endswith("more than the limit of 100")
+            assert result.complaint.endswith("more than the limit of 100 bytes")
         assert "nosuch" in hoca("caption", clip(data), "--model", run, "--limit", "nosuch=1").complaint
 
     def test_a_category_is_told_to_the_model(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hoca.errors import UserError
-from hoca.files import printable, replacing
+from hoca.files import in_units, printable, replacing
 
 from .conftest import Device
 
@@ -114,3 +114,17 @@ def test_names_are_printed_in_one_line_whatever_bytes_they_hold() -> None:
     """A byte that is no text is written as a shell takes it."""
     assert printable(os.fsdecode(b"caf\xe9\nline\t\xc3\xa9.mp4")) == r"caf\xe9\nline\té.mp4"
     assert printable(Path("a/\u2028b")) == r"a/\u2028b"
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (0, "0 bytes"),
+        (999_999, "999999 bytes"),
+        (100 * 10**6, "100 MB"),
+        (104_857_600, "104.9 MB"),
+        (2**31, "2.147 GB"),
+    ],
+)
+def test_a_size_is_said_in_units_of_people(size: int, said: str) -> None:
+    assert in_units(size) == said

@@ -97,6 +97,14 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def in_units(size: int) -> str:
+    """A number of bytes as people say it: 512 bytes, 104.9 MB, 2.147 GB."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.4g} {name}"
+    return f"{size} bytes"
+
+
 def printable(name: Path | str) -> str:
     """A file's name in one printable line, whatever bytes it is made of."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hoca.errors import UserError
-from hoca.files import printable
+from hoca.files import in_units, printable
 from hoca.media import seek
 from hoca.media.gather import Gatherer, numbers
 from hoca.media.request import DecodedVideo, DecodeLimits, Request
@@ -39,7 +39,7 @@ def decode(request: Request, limits: DecodeLimits | None = None, threads: int = 
     try:
         return _decode(request, watch, threads)
     except MemoryError:
-        raise watch.refuse(f"needs more memory than the limit of {watch.limits.memory} bytes") from None
+        raise watch.refuse(f"needs more memory than the limit of {in_units(watch.limits.memory)}") from None
 
 
 def _decode(request: Request, watch: Watch, threads: int) -> DecodedVideo:

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
 from hoca.errors import UserError
-from hoca.files import printable
+from hoca.files import in_units, printable
 from hoca.media.request import DecodedVideo, DecodeLimits, Failure, Request
 from hoca.media.transport import receive, receive_answer, send
 from hoca.media.worker import OUT_OF_MEMORY
@@ -192,7 +192,7 @@ class _Worker:
         if status in (None, -signal.SIGALRM):
             return UserError(f"{name} takes longer to decode than the limit of {limits.decode_seconds:g} s")
         if status == OUT_OF_MEMORY:
-            return _Crash(f"{name} needs more memory than the limit of {limits.memory} bytes")
+            return _Crash(f"{name} needs more memory than the limit of {in_units(limits.memory)}")
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
         return _Crash(f"{name} made its decoder crash ({how}): is the file whole?")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hoca.errors import UserError
-from hoca.files import printable
+from hoca.files import in_units, printable
 from hoca.media.request import DecodeLimits
 
 # Kinds of "media" that are lists or descriptions of other files, devices, or text that FFmpeg would draw.
@@ -76,7 +76,9 @@ def _descriptor(path: Path, limits: DecodeLimits) -> int:
         if status.st_size == 0:
             raise UserError(f"{printable(path)} is not a video: the file is empty (0 bytes)")
         if status.st_size > limits.bytes:
-            raise UserError(f"{printable(path)} has {status.st_size} bytes, more than the limit of {limits.bytes}")
+            raise UserError(
+                f"{printable(path)} has {in_units(status.st_size)}, more than the limit of {in_units(limits.bytes)}"
+            )
     except BaseException:
         os.close(descriptor)
         raise

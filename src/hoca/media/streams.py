@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hoca.errors import UserError
-from hoca.files import printable
+from hoca.files import in_units, printable
 from hoca.media.request import DecodeLimits
 from hoca.media.source import reason
 
@@ -40,7 +40,7 @@ class Watch:
 
     def size(self, width: int, height: int) -> None:
         if width * height > self.limits.pixels:
-            raise self.refuse(f"has pictures of {width}×{height}, more than the limit of {self.limits.pixels} pixels")
+            raise self.refuse(f"has pictures of {width}×{height}, more than the limit of {self.limits.pixels:,} pixels")
 
     def span(self, seconds: float) -> None:
         if seconds > self.limits.seconds:
@@ -48,9 +48,8 @@ class Watch:
 
     def room(self, wanted: int) -> None:
         if wanted > self.limits.memory:
-            raise self.refuse(
-                f"needs {wanted} bytes for the pictures asked for, more than the limit of {self.limits.memory}"
-            )
+            limit = in_units(self.limits.memory)
+            raise self.refuse(f"needs {in_units(wanted)} for the pictures asked for, more than the limit of {limit}")
 
 
 def seconds(ticks: int | None, base: Any) -> float | None:
