@@ -43,6 +43,10 @@ def test_the_answer_is_that_of_the_model(client: Client, data: Path, run: Path) 
         assert answer["logprob"] == pytest.approx(caption.logprob, abs=1e-4)
         assert [each["text"] for each in answer["alternatives"]] == [text for text, _ in caption.alternatives]
         assert answer["absent"] == caption.absent
+        fields = ["video", "text", "logprob", "confidence", "alternatives", "absent", "seconds"]
+        assert list(answer) == fields
+        documented = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+        assert all(f"| `{field}` |" in documented for field in fields)
         assert list(answer["seconds"]) == ["backbones", "decoding", "features", "words"]
 
 

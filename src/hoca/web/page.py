@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 import traceback
 from collections.abc import Callable, Sequence
 from importlib.resources import files
@@ -16,11 +17,13 @@ from gradio.exceptions import InvalidPathError
 from hoca import media
 from hoca.errors import UserError
 from hoca.explain import ExplainedVideo, report
+from hoca.files import in_units
 from hoca.web.service import WIDEST, Service
 from hoca.web.uploads import Uploads
 
 STAGES = {"decoding": 0.05, "features": 0.35, "words": 0.8, "report": 0.9}
 FAILED = "something went wrong on the server; its log says what"
+ADDRESS = "http://127.0.0.1:7860"  # in the manual
 NO_UPLOAD = "this is no upload, or it is gone by now: upload the video again"
 
 
@@ -47,8 +50,14 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
             return _message(NO_UPLOAD)
         return explain(Path(video), model, beam, progress)
 
-    def try_example(number: int, model: str, beam: float, progress: gr.Progress = gr.Progress()) -> str:  # noqa: B008
-        return explain(examples[number], model, beam, progress)
+    def fill(number: int) -> str:
+        """The player shows an example, which is then captioned as an upload would be."""
+        return os.path.relpath(uploads.adopt(examples[number]))
+
+    def calls(request: gr.Request | None = None) -> str:
+        """How a program calls this server, at the address by which the visitor's browser reached it."""
+        address = request.headers.get("origin") if request else None
+        return _template("api.md").replace(ADDRESS, address or ADDRESS).replace("default", names[0])
 
     def caption(video: str | None, model: str, beam: float) -> dict[str, Any]:
         """For programs: the sentence as JSON; the upload is removed with the answer."""
@@ -72,7 +81,8 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
         with gr.Row():
             with gr.Column(scale=1, min_width=300):
                 video = gr.Video(label="Video", sources=["upload", "webcam"], height=300, elem_id="video")
-                _take_files_only(video)
+                gr.HTML(_limits(service.decoders.limits), padding=False)
+                _take_files_only(video, uploads)
                 model = gr.Dropdown(names, value=names[0], label="Model", visible=len(names) > 1, elem_id="model")
                 beam = gr.Slider(1, WIDEST, value=width, step=1, label="Beam", info="sentences kept in the search")
                 button = gr.Button("Caption", variant="primary", elem_id="caption")
@@ -96,13 +106,20 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
             concurrency_id="caption",
             concurrency_limit=workers,
         )
-        picker.click(try_example, [picker, model, beam], result, api_visibility="private", concurrency_id="caption")
+        picker.click(fill, picker, video, api_visibility="private", queue=False, show_progress="hidden").success(
+            show, [video, model, beam], result, api_visibility="private", concurrency_id="caption"
+        )
         with gr.Accordion("Call it from a program", open=False):
-            gr.Markdown(_template("api.md").replace("default", names[0]))
+            manual = gr.Markdown(calls())
+        page.load(calls, None, manual, api_visibility="private", queue=False, show_progress="hidden")
         # Inputs of its own, which take any value: what is wrong with one is told by `caption`, which then tidies up.
         asked = [gr.Textbox(names[0], label="model", visible=False), gr.Number(width, label="beam", visible=False)]
         gr.Button(visible=False).click(
-            caption, [video, *asked], gr.JSON(visible=False), api_name="caption", concurrency_id="caption"
+            caption,
+            [video, *asked],
+            gr.JSON(label="caption", visible=False),
+            api_name="caption",
+            concurrency_id="caption",
         )
     _refuse_in_words(page)
     return page
@@ -121,13 +138,15 @@ def _refuse_in_words(page: gr.Blocks) -> None:
     page.preprocess_data = checked  # type: ignore[method-assign]
 
 
-def _take_files_only(video: gr.Video) -> None:
-    """Refuse an address in place of a file: the server fetches nothing, for nobody."""
+def _take_files_only(video: gr.Video, uploads: Uploads) -> None:
+    """Refuse an address in place of a file: the server fetches nothing, for nobody. Leave an upload where it is."""
     move = video.async_move_resource_to_block_cache
 
     async def move_file(path: str | Path | None) -> str | None:
         if path is not None and "://" in str(path):
             raise gr.Error("upload a file: addresses are not fetched", print_exception=False)
+        if path is not None and uploads.holds(Path(path)):
+            return str(path)
         return await move(path)
 
     # Not a subclass: Gradio writes a stub file beside the source of every subclass of its components.
@@ -139,10 +158,22 @@ def _told(progress: gr.Progress) -> Callable[[str], None]:
 
 
 def _framed(explanation: ExplainedVideo) -> str:
-    """The report in a frame of its own, which may run its script and nothing else."""
+    """The report in a frame of its own, which may run its script and nothing else; page.js lends the buttons theirs."""
     page = html.escape(report(explanation), quote=True)
     title = html.escape(explanation.captions[0].text, quote=True)
-    return f'<iframe class="report" title="{title}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
+    name = html.escape(Path(explanation.video).stem, quote=True)
+    return (
+        '<p class="actions"><button type="button" data-do="copy">Copy caption</button> '
+        f'<button type="button" data-do="download" data-name="{name}.html">Download report</button></p>'
+        f'<iframe class="report" title="{title}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
+    )
+
+
+def _limits(limits: media.DecodeLimits) -> str:
+    """What a visitor may upload; page.js refuses a larger file before it is sent."""
+    minutes, seconds = divmod(limits.seconds, 60)
+    length = " ".join(filter(None, [f"{minutes:g} min" * (minutes > 0), f"{seconds:g} s" * (seconds > 0)]))
+    return f'<p id="limits" data-bytes="{limits.bytes}">Up to {in_units(limits.bytes)} and {length}.</p>'
 
 
 def _thumbnail(clip: Path, service: Service) -> str:
