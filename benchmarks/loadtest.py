@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                     held.append(memory(process))
                     print(f"{last} of {options.requests} answered, {held[-1] / 2**20:.0f} MiB", flush=True)
             seconds = time.perf_counter() - begun
-            left = [path.name for path in folder.glob("hoca-*/uploads/*/*")]
+            left = [path.name for path in folder.glob("hoca-*/uploads/**/*") if path.is_file()]
     lost = [answer for answer in answers if isinstance(answer, str)]
     times = sorted(answer for answer in answers if isinstance(answer, float))
     if lost or left or held[-1] > ALLOWED_GROWTH * held[1]:
