@@ -407,7 +407,7 @@ def prepare(
     workers: Annotated[int | None, typer.Option(min=1, help="binding: processes; one per core by default.")] = None,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, mixed-clips, msrvtt-dinov2."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="Of binding, mixed-clips, msrvtt-clips, msrvtt-dinov2."),
     ] = None,
 ) -> None:
     """Make a dataset folder that `hoca train` reads."""
@@ -428,7 +428,7 @@ def prepare(
     elif dataset is Dataset.mixed_clips:
         mixed_clips.prepare(source, out, from_arguments(mixed_clips.Options, options), report=say)
     else:
-        msrvtt.prepare_clips(source, out, report=say)
+        msrvtt.prepare_clips(source, out, from_arguments(msrvtt.ClipOptions, options), report=say)
 
 
 @data_app.command("import-features")

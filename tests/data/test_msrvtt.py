@@ -157,3 +157,20 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         msrvtt.prepare(tmp_path, tmp_path / "out")
     with pytest.raises(UserError, match=r"no clip-features\.npz in"):
         msrvtt.prepare_clips(tmp_path, tmp_path / "out")
+
+
+def test_folds_of_clips_share_no_source_and_test_every_clip_once(source: Path, tmp_path: Path) -> None:
+    tested: Counter[str] = Counter()
+    for fold in range(3):
+        out = msrvtt.prepare_clips(source, tmp_path / "clips", msrvtt.ClipOptions(fold=fold, folds=3))
+        corpus = read_corpus(out / "captions.jsonl")
+        splits: dict[str, set[str]] = {}
+        for video in corpus.videos:
+            splits.setdefault(video.attributes["url"], set()).add(video.split)
+        assert all(len(each) == 1 for each in splits.values())
+        assert {video.split for video in corpus.videos} == {"train", "validation", "test"}
+        tested.update(video.id for video in corpus.split("test"))
+    assert len(tested) == 732
+    assert set(tested.values()) == {1}
+    with pytest.raises(UserError, match="fold=3 must be at least 0 and below 3"):
+        msrvtt.ClipOptions(fold=3, folds=3)

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from hoca.data.corpus import SPLITS, Corpus, Video, write_corpus
-from hoca.data.msrvtt import clip_features, read
-from hoca.data.msrvtt_dinov2 import fold_of
+from hoca.data.msrvtt import clip_features, fold_of, read
 from hoca.data.problems import Report, log
 from hoca.errors import UserError
 from hoca.features.specification import specify

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hoca.errors import UserError
 from hoca.features.specification import specify
 from hoca.features.store import FeatureStore
 from hoca.files import sha256_of
+from hoca.options import check_bounds, option
 
 VIDEOS = {"train": 6513, "validation": 497, "test": 2990}
 CAPTIONS_EACH = 20
@@ -27,6 +29,17 @@ SPLIT_NAMES = {"train": "train", "validate": "validation", "test": "test"}
 TRAIN_ARCHIVE = "train_val_annotation.zip"
 FILES = {"train_val_videodatainfo.json": TRAIN_ARCHIVE, "test_videodatainfo.json": "test_videodatainfo.json.zip"}
 CLIP_SHAPES = {"image": (20, 1280), "motion": (20, 1024), "audio": (16, 1024)}
+
+
+@dataclass(frozen=True)
+class ClipOptions:
+    fold: int | None = option(None, "test with this fold of the sources, from 0, and validate with the next one")
+    folds: int = option(5, "how many folds there are", least=3)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if self.fold is not None and not 0 <= self.fold < self.folds:
+            raise UserError(f"fold={self.fold} must be at least 0 and below {self.folds}, the number of folds")
 
 
 def read(source: Path | str) -> Corpus:
@@ -83,19 +96,23 @@ def prepare(
     return out
 
 
-def prepare_clips(source: Path | str, out: Path | str, *, report: Report = log.info) -> Path:
+def prepare_clips(
+    source: Path | str, out: Path | str, options: ClipOptions | None = None, *, report: Report = log.info
+) -> Path:
     """Write a folder dataset of the clips in `clip-features.npz`: image, motion, and audio where there is sound.
 
-    These clips all belong to the official train split, so `clip_split` gives them a split of their own.
+    These clips all belong to the official train split, so they get a split of their own: by `clip_split`, or by folds
+    of the sources that they were cut from.
     """
-    source, out = Path(source), Path(out)
+    source, out, options = Path(source), Path(out), options or ClipOptions()
     specification = clip_specification(source)
     official = read(source)
     store = FeatureStore(out / "features")
     videos = []
     for id, clip, absent in clip_features(source):
         video = official[id]
-        videos.append(Video(id, clip_split(id), video.captions, video.category, video.attributes))
+        split = clip_split(id) if options.fold is None else _split_of_fold(video, options.fold, options.folds)
+        videos.append(Video(id, split, video.captions, video.category, video.attributes))
         if id in store and store.header(id).specification == specification:
             continue
         duration = video.attributes["end"] - video.attributes["start"]
@@ -111,6 +128,16 @@ def clip_split(id: str) -> str:
     """The split of a clip by its name alone: SHA-256 of the id modulo 8, 0 is test, 1 validation, the rest train."""
     remainder = int(hashlib.sha256(id.encode()).hexdigest(), 16) % 8
     return {0: "test", 1: "validation"}.get(remainder, "train")
+
+
+def fold_of(url: str, folds: int) -> int:
+    """The fold of all videos that were cut from one source, by its address alone."""
+    return int(hashlib.sha256(url.encode()).hexdigest(), 16) % folds
+
+
+def _split_of_fold(video: Video, fold: int, folds: int) -> str:
+    distance = (fold_of(video.attributes["url"], folds) - fold) % folds
+    return {0: "test", 1: "validation"}.get(distance, "train")
 
 
 def clip_features(source: Path) -> Iterator[tuple[str, dict[str, np.ndarray], dict[str, str]]]:

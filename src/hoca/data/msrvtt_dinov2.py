@@ -17,18 +17,17 @@ difference of neighbouring pictures. What a video lacks is a missing modality.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hoca.data.corpus import Corpus, Video, write_corpus
-from hoca.data.msrvtt import clip_features, read
+from hoca.data.msrvtt import clip_features, fold_of, read
 from hoca.data.official import find_file, read_arrays
 from hoca.data.problems import Report, log
 from hoca.errors import UserError
@@ -81,11 +80,6 @@ def prepare(source: Path | str, out: Path | str, options: Options | None = None,
     return out
 
 
-def fold_of(url: str, folds: int) -> int:
-    """The fold of all videos that were cut from one source, by its address alone."""
-    return int(hashlib.sha256(url.encode()).hexdigest(), 16) % folds
-
-
 def videos(source: Path, options: Options) -> Iterator[Example]:
     """Every MSR-VTT video of which there are pictures, with all that it has."""
     official = read(source)
@@ -106,7 +100,7 @@ def videos(source: Path, options: Options) -> Iterator[Example]:
         features = {"image": image, "change": np.diff(image, axis=0), **_without(features, "image")}
         if len(image) == 1:
             features, absent = _without(features, "change"), ONE_PICTURE | absent
-        yield Example(Video(video.id, split, video.captions, attributes=video.attributes), features, absent)
+        yield Example(replace(video, split=split), features, absent)
 
 
 def _validates(source: Path, official: Corpus, options: Options) -> Callable[[Video], bool]:
