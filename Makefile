@@ -11,17 +11,17 @@ HOCA := $(VENV)/bin/python -m hoca
 PYTEST := $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 SOURCES := src tests benchmarks $(wildcard setup.py)
 
-# Of `make ablation` and `make mixed`: runs side by side, and the folder of the research data.
+# Of `make ablation`, `make mixed` and `make compare`: runs side by side, and the folder of the research data.
 JOBS ?= 2
 SOURCE ?= ../shared/data
 DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 
 # The demo's and the tests' models are so small that a second thread gains nothing, and where the cores are busy with
 # other work, waiting for it costs twenty times the time.
-demo-train test loadtest ablation mixed: export OMP_NUM_THREADS = 1
+demo-train test loadtest ablation mixed compare: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-train test format check bench docs picture screenshots ablation mixed loadtest fuzz mutants verify-metrics clean clean-demo
+.PHONY: help install demo demo-train test format check bench docs picture screenshots ablation mixed compare loadtest fuzz mutants verify-metrics clean clean-demo
 
 help:
 	@echo "make demo            caption two real clips with the shipped model, show what its words looked at"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench           memory of exact attention at the paper's size -> results/"
 	@echo "make ablation        the paper's variants on the built-in dataset, continued where it stopped (GPU) -> results/"
 	@echo "make mixed           the same of two real clips and one sound; SOURCE=the research data (GPU) -> results/"
+	@echo "make compare         all captioners on the same features; SOURCE=the research data (GPU) -> results/comparison.csv"
 	@echo "make verify-metrics  our scores beside those of the original metrics (needs Java) -> results/"
 	@echo "make fuzz            2,000 damaged files, none of which may harm the process that decodes them -> results/"
 	@echo "make mutants         plant faults one at a time and see which the tests notice -> results/"
@@ -100,6 +101,9 @@ ablation: $(TOOLS)
 mixed: $(TOOLS)
 	$(VENV)/bin/python benchmarks/mixed.py --jobs $(JOBS) --source $(SOURCE)
 
+compare: $(TOOLS)
+	$(VENV)/bin/python benchmarks/compare.py --jobs $(JOBS) --source $(SOURCE)
+
 screenshots: $(TOOLS)
 	$(VENV)/bin/python benchmarks/screenshots.py
 
@@ -118,6 +122,7 @@ verify-metrics: $(TOOLS)
 
 docs: picture
 	$(VENV)/bin/python benchmarks/readme_tables.py
+	$(VENV)/bin/python benchmarks/compare.py page
 	$(VENV)/bin/python benchmarks/speed_pages.py
 	$(VENV)/bin/python benchmarks/recipes_page.py
 

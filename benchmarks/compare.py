@@ -1,53 +1,425 @@
-"""Models on a dataset with real features, several seeds each: mean and standard deviation of the four scores.
+"""All captioners and the HOCA variants on the same features, with the same settings, search and metrics.
 
-    hoca data prepare msvd --source MSVD --out data/msvd
-    python benchmarks/compare.py recipes/msvd-fast.yaml hoca-u l-hoca-ub --out results/msvd-vgg.csv
-    hoca data prepare msrvtt-clips --source MSRVTT --out data/msrvtt-clips
-    python benchmarks/compare.py recipes/msrvtt-clips.yaml hoca-u l-hoca-ubt --out results/msrvtt-clips.csv
+    python benchmarks/compare.py --source DATA           # data, all runs (a GPU), the table and the page
+    python benchmarks/compare.py pack --source DATA --data msvd      # the files that these data need -> carry/
+    python benchmarks/compare.py train --source carry --data msvd --jobs 8 --limit-minutes 25 --table part.csv \\
+        --done results/comparison-runs.csv               # some of the runs, on one of several machines
+    python benchmarks/experiment.py merge results/comparison-runs.csv part.csv
+    python benchmarks/compare.py table --source DATA     # -> results/comparison.csv, docs/comparison.md
+    python benchmarks/compare.py train --list            # what is left, as far as settings are chosen
 
-The runs themselves are rows of runs/OUT-runs.csv; the same command continues where it stopped. `--stage train` writes
-these alone, `--stage table` the means of those that are there; `--conditions` says where the runs were trained.
+Every finished run is a row of results/comparison-runs.csv. Each system is tried with the same settings (learning rate ×
+dropout) on seed and fold 0; validation CIDEr chooses. In this order: the first setting of every system, the others, the
+other seeds and folds with the chosen one, then the reward, which begins from the checkpoint of the same seed and fold.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from statistics import fmean, stdev
 
-from experiment import ROOT, SCORES, Run, fill_in_meteor, rows_of, summary, train, write
+import numpy as np
+from experiment import (
+    ROOT,
+    SCORES,
+    Key,
+    Row,
+    Run,
+    arguments,
+    fill_in_meteor,
+    key_of,
+    read,
+    read_said,
+    write,
+)
+from experiment import train as train_runs
 
-from hoca.data import read_corpus
-from hoca.training import read_recipe
+from hoca.data import binding, msrvtt, msrvtt_dinov2, msvd, read_corpus
+from hoca.devices import cores
+from hoca.files import replacing
+from hoca.models import names
+from hoca.options import from_arguments
+from hoca.progress import say
+
+RECIPE = ROOT / "recipes" / "compare.yaml"
+PAGE = ROOT / "docs" / "comparison.md"
+BASELINES = (
+    *("sa-lstm", "recnet-global", "recnet-local", "cst", "scn", "mm-tgm", "tddf", "haca", "lstm-tsa", "dense-cap"),
+    "hrl",
+)
+NINE = tuple(names("*hoca*"))
+FIVE = ("hoca-u", "hoca-b", "l-hoca-b", "hoca-ub", "l-hoca-ub")  # those that differ with two modalities
+XE, REWARD = "xe", "scst-loo"
+REWARD_CHANGES = ("objective=scst-loo", "learning_rate=0.00005", "label_smoothing=0", "epochs=6", "patience=2")
+CATEGORY = "category"
+ANNOTATIONS = ("train_val_annotation.zip", "test_videodatainfo.json.zip", "category.txt")
+CLIP_FILES = tuple(f"msrvtt/{name}" for name in (*ANNOTATIONS, "clip-features.npz"))
+FILES = {
+    "binding": (),
+    "msvd": ("msvd/features.npz", "msvd/sents_lc_nopunc.zip"),
+    "msrvtt-dinov2": (
+        *CLIP_FILES,
+        *(f"dinov2/{name}" for name in ("msrvtt-frames.npz", "msrvtt-frames.jsonl.gz", "clips.npz")),
+        "splits/msrvtt-dev.txt",
+    ),
+    "msrvtt-clips": CLIP_FILES,
+}
+BLOCK = re.compile(r"(<!-- comparison on (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+Setting = tuple[float, float]  # learning rate, dropout
+
+
+@dataclass(frozen=True)
+class Data:
+    kind: str  # as `hoca data prepare` names it
+    variants: tuple[str, ...] = FIVE  # of HOCA
+    changes: tuple[str, ...] = ()  # of the recipe
+    rates: tuple[float, ...] = (0.001, 0.0003)
+    dropouts: tuple[float, ...] = (0.5, 0.3)
+    hidden: int = 512
+    attention: int = 256
+    seeds: int = 3
+    folds: int = 1
+    category: bool = False  # the decoder starts from the video's category; settings are those chosen without
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{CATEGORY}" if self.category else self.kind
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        return (*BASELINES, *self.variants)
+
+    @property
+    def settings(self) -> list[Setting]:
+        return list(itertools.product(self.rates, self.dropouts))
+
+
+SMALL = ("embedding=32", "encoder_dropout=0", "normalise=false", "min_count=1")  # words and things are few
+FRAMES = Data("msrvtt-dinov2", changes=("modalities=[image,change]",))
+DATASETS = {
+    data.name: data
+    for data in (
+        Data(
+            "binding",
+            NINE,
+            (*SMALL, "captions_per_video=2", "label_smoothing=0", "epochs=30", "patience=8"),
+            rates=(0.003, 0.001),
+            dropouts=(0.3, 0.1),
+            hidden=64,
+            attention=64,
+            seeds=5,
+        ),
+        Data("msvd"),
+        FRAMES,
+        replace(FRAMES, category=True),
+        Data("msrvtt-clips", NINE, ("batch_size=25",), seeds=1, folds=5),
+    )
+}
+
+
+def own_options(system: str, hidden: int, attention: int) -> tuple[str, ...]:
+    """What a system needs besides the recipe: its sizes in proportion to the common ones."""
+    half = hidden // 2
+    own = {
+        "scn": (f"factors={hidden}",),
+        "mm-tgm": (f"factors={hidden}",),
+        "cst": (),
+        "lstm-tsa": (f"decoder_hidden={hidden}", "attributes=500"),
+        "dense-cap": ("lexicon=500",),
+        "haca": (
+            *(f"high_hidden={half}", f"global_hidden={half}", f"local_hidden={hidden}"),
+            *(f"global_context={hidden}", f"local_context={half}"),
+        ),
+        "hrl": (f"worker_hidden={hidden}", f"manager_hidden={half}"),
+    }
+    without = ("scn", "mm-tgm", "cst", "lstm-tsa")
+    return (f"hidden={hidden}", *(() if system in without else (f"attention={attention}",)), *own.get(system, ()))
+
+
+def xe(options: argparse.Namespace, data: Data, system: str, setting: Setting, seed: int = 0, fold: int = 0) -> Run:
+    words = [data.kind]
+    if data.kind == "binding":
+        words += options.sizes
+    if data.folds > 1:
+        words += [f"fold={fold}", f"folds={data.folds}"]
+    folder = options.folder / "-".join([data.kind, *([str(fold)] if data.folds > 1 else [])])
+    rate, dropout = setting
+    changes = (
+        *(f"model={system}", *own_options(system, data.hidden, data.attention), *data.changes),
+        *(f"learning_rate={rate}", f"dropout={dropout}", *options.overrides),
+    )
+    return Run(
+        XE,
+        system,
+        RECIPE,
+        folder,
+        " ".join([*words, *([CATEGORY] if data.category else [])]),
+        _last_of_each(changes),
+        seed,
+        fold,
+        files=(f"category_vectors={_category_file(folder)}",) if data.category else (),
+        kept=True,
+    )
+
+
+def reward(options: argparse.Namespace, first: Run) -> Run:
+    """The run that goes on with a reward from the best checkpoint of the first one."""
+    changes = _last_of_each((*first.overrides, *REWARD_CHANGES, *options.overrides))
+    return replace(first, study=REWARD, overrides=changes, files=(), after=first, kept=False)
+
+
+def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
+    """KEY=VALUE, the later value of a key in place of an earlier one."""
+    return tuple(f"{key}={value}" for key, value in dict(each.split("=", 1) for each in overrides).items())
+
+
+def cells(options: argparse.Namespace) -> list[tuple[Data, str]]:
+    """Every system on every dataset that is asked for."""
+    return [
+        (DATASETS[name], system)
+        for name in options.data
+        for system in DATASETS[name].systems
+        if not options.systems or system in options.systems
+    ]
+
+
+def tried(options: argparse.Namespace, data: Data, system: str) -> dict[Setting, Run]:
+    """The runs that decide on the setting of a system."""
+    plain = replace(data, category=False)
+    return {setting: xe(options, plain, system, setting) for setting in data.settings[: options.settings]}
+
+
+def chosen(options: argparse.Namespace, data: Data, system: str, finished: dict[Key, Row]) -> Setting | None:
+    """The setting with the best validation CIDEr, once all of them were tried."""
+    runs = tried(options, data, system)
+    if any(run.key not in finished for run in runs.values()):
+        return None
+    return max(runs, key=lambda setting: dev_score(finished[runs[setting].key]))
+
+
+def dev_score(row: Row) -> float:
+    return max(float(value) for value in row["curve"].split())
+
+
+def finished_rows(options: argparse.Namespace) -> dict[Key, Row]:
+    return {key_of(row): row for path in (*options.done, options.table) for row in read(path)}
+
+
+def phases(options: argparse.Namespace) -> Iterator[list[Run]]:
+    """What to train, in this order; the later ones are known once the earlier ones are finished."""
+    for number in range(options.settings):
+        yield [list(tried(options, *cell).values())[number] for cell in cells(options) if not cell[0].category]
+    found = finished_rows(options)
+    best = {cell: chosen(options, *cell, found) for cell in cells(options)}
+    waiting = [f"{system} on {data.name}" for (data, system), setting in best.items() if setting is None]
+    if waiting:
+        say(f"further seeds and rewards wait for all settings of {len(waiting)} systems: {', '.join(waiting[:4])} …")
+    runs = [
+        xe(options, data, system, setting, seed, fold)
+        for (data, system), setting in best.items()
+        if setting is not None
+        for seed in range(options.first_seed, min(data.seeds, options.seeds))
+        for fold in range(data.folds)
+    ]
+    if XE in options.objectives:
+        yield runs
+    if REWARD in options.objectives:
+        yield [reward(options, run) for run in runs]
+
+
+def train(options: argparse.Namespace) -> None:
+    begun, failed = time.monotonic(), 0
+    for runs in phases(options):
+        left = [run for run in runs if run.key not in finished_rows(options)]
+        if options.list:
+            for run in left:
+                print(run.study, run.variant, *run.key, sep=" | ")
+            continue
+        minutes = options.limit_minutes - (time.monotonic() - begun) / 60
+        if not left or minutes <= 0:
+            continue
+        for run in {run.dataset: run for run in left}.values():
+            prepare(run.dataset, run.data, options.source)
+        failed += train_runs(
+            left,
+            options.table,
+            jobs=options.jobs,
+            minutes=minutes,
+            keep=options.keep,
+            folder=options.runs,
+            commit=options.commit,
+        )
+    if failed:
+        raise SystemExit(f"{failed} runs failed")
+
+
+@cache
+def prepare(dataset: str, folder: Path, source: Path) -> None:
+    """Make a dataset folder, of what is in the words of a run."""
+    kind, *words = dataset.split()
+    given = [word for word in words if word != CATEGORY]
+    if kind == "binding":
+        binding.prepare(folder, from_arguments(binding.Options, given), workers=cores())
+    elif kind == "msvd":
+        msvd.prepare(source, folder, report=say)
+    elif kind == "msrvtt-dinov2":
+        msrvtt_dinov2.prepare(source, folder, from_arguments(msrvtt_dinov2.Options, given), report=say)
+    else:
+        msrvtt.prepare_clips(source, folder, from_arguments(msrvtt.ClipOptions, given), report=say)
+    if CATEGORY in words:
+        write_categories(folder)
+
+
+def write_categories(folder: Path) -> None:
+    """Vectors of the categories' names for the start state: every word has a direction of its own.
+
+    The paper has GloVe vectors. The start state is a linear map of them, learned: for twenty categories it reaches the
+    same states from any vectors that are independent.
+    """
+    names = read_corpus(folder / "captions.jsonl").categories
+    words = sorted({word for name in names for word in re.split(r"[/\s]+", name) if word})
+    np.savez(_category_file(folder), words=words, vectors=np.eye(len(words), dtype=np.float32))
+
+
+def _category_file(folder: Path) -> Path:
+    return folder / "category-vectors.npz"
+
+
+def pack(options: argparse.Namespace) -> None:
+    """Copy what the data need from the research data, as little as there is."""
+    for name in sorted({name for data in options.data for name in FILES[DATASETS[data].kind]}):
+        target = options.carry / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(options.source / name, target)
+    size = sum(path.stat().st_size for path in options.carry.rglob("*") if path.is_file())
+    print(f"{options.carry}: {size / 1e6:.1f} MB")
+
+
+def table(options: argparse.Namespace) -> None:
+    """A row for each finished run, with what was chosen; then the page."""
+    fill_in_meteor(options.table, _references(options))
+    found = finished_rows(options)
+    rows = []
+    for data, system in cells(options):
+        best = chosen(options, data, system, found)
+        for objective, setting, seed, fold in itertools.product(
+            (XE, REWARD), data.settings, range(data.seeds), range(data.folds)
+        ):
+            run = xe(options, data, system, setting, seed, fold)
+            row = found.get((run if objective == XE else reward(options, run)).key)
+            if row is None:
+                continue
+            rows.append(
+                {
+                    "system": system,
+                    "data": data.name,
+                    "objective": objective,
+                    "setting": f"learning_rate={setting[0]} dropout={setting[1]}",
+                    "chosen": "yes" if setting == best else "",
+                    **{name: row[name] for name in ("seed", "fold", "commit", "device", "jobs")},
+                    "parameters": row["weights"],
+                    **{name: row[name] for name in ("epochs", "seconds_an_epoch", "captions_a_second")},
+                    "dev CIDEr": dev_score(row),
+                    **{name: row[name] for name in SCORES},
+                }
+            )
+    write(options.out, rows)
+    print(f"{options.out}: {len(rows)} runs")
+    page(options)
+
+
+def _references(options: argparse.Namespace) -> dict[str, dict[str, Sequence[str]]]:
+    """Of every dataset in the table: the captions of the videos that were captioned."""
+    known: dict[str, dict[str, Sequence[str]]] = {}
+    for key, _, said in read_said(options.table):
+        if key[0] not in known:
+            everything = _captions(key[0], options.source)
+            known[key[0]] = {id: everything[id] for id in said}
+    return known
+
+
+@cache
+def _captions(dataset: str, source: Path) -> dict[str, Sequence[str]]:
+    kind, *words = dataset.split()
+    if kind == "binding":
+        alone = replace(
+            from_arguments(binding.Options, words), train=0, validation=0
+        )  # each clip has a seed of its own
+        return {id: captions for id, _, _, captions in binding.clips(alone)}
+    return {video.id: video.captions for video in (msvd if kind == "msvd" else msrvtt).read(source).videos}
+
+
+def page(options: argparse.Namespace) -> None:
+    text = fill(options.page.read_text(encoding="utf-8"), read(options.out))
+    with replacing(options.page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    print(options.page)
+
+
+def fill(text: str, rows: Sequence[Row]) -> str:
+    """The page with the table of each dataset made anew; what was not measured is an empty cell."""
+    return BLOCK.sub(lambda found: found[1] + markdown(DATASETS[found[2]], rows) + found[4], text)
+
+
+def markdown(data: Data, rows: Sequence[Row]) -> str:
+    mine = [row for row in rows if row["data"] == data.name and row["chosen"]]
+    wanted = 2 * len(data.systems) * data.seeds * data.folds
+    state = f"{len(mine)} of {wanted} runs are finished" if mine else f"**Not measured yet**: 0 of {wanted} runs"
+    head = ["system", "weights", "s/epoch", "captions/s"]
+    head += [f"{objective} {name}" for objective in (XE, REWARD) for name in SCORES]
+    lines = [head, ["---"] * len(head)]
+    for system in data.systems:
+        of_xe, of_reward = (
+            [row for row in mine if (row["system"], row["objective"]) == (system, objective)]
+            for objective in (XE, REWARD)
+        )
+        cost = [
+            f"{float(of_xe[0]['parameters']) / 1e6:.1f} M" if of_xe else "",
+            *(_mean(of_xe, name, 1) for name in ("seconds_an_epoch", "captions_a_second")),
+        ]
+        scores = [_mean(runs, name, 100, spread=True) for runs in (of_xe, of_reward) for name in SCORES]
+        lines.append([f"`{system}`", *cost, *scores])
+    return f"{state}.\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _mean(rows: Sequence[Row], name: str, times: float, *, spread: bool = False) -> str:
+    values = [times * float(row[name]) for row in rows if row[name]]
+    if not values:
+        return ""
+    return f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if spread and len(values) > 1 else "")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipe", type=Path)
-    parser.add_argument("models", nargs="+", help="names; KEY=VALUE arguments change the recipe")
-    parser.add_argument("--out", type=Path, required=True, help="the table")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="folder of the runs and their table")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--stage", choices=("all", "train", "table"), default="all")
-    parser.add_argument("--conditions", default="", help="hardware and versions, a column of the table")
+    parser.add_argument("command", nargs="?", choices=("all", "pack", "train", "table", "page"), default="all")
+    parser.add_argument("--source", type=Path, default=ROOT / ".." / "shared" / "data", help="the research data")
+    parser.add_argument("--data", nargs="+", choices=DATASETS, default=list(DATASETS))
+    parser.add_argument("--systems", nargs="+", default=[], help="names of captioners; all by default")
+    parser.add_argument("--objectives", nargs="+", choices=(XE, REWARD), default=[XE, REWARD])
+    parser.add_argument("--settings", type=int, default=4, help="how many are tried of each system")
+    parser.add_argument("--sizes", nargs="+", default=["train=6000", "validation=200", "test=1000"], help="of binding")
+    parser.add_argument("--folder", type=Path, default=ROOT / "data" / "compare", help="of the data, made where absent")
+    parser.add_argument("--carry", type=Path, default=ROOT / "carry", help="where `pack` copies to")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "comparison.csv")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    arguments(parser, ROOT / "results" / "comparison-runs.csv")
     options = parser.parse_args()
-    changes = tuple(each for each in options.models if "=" in each)
-    data = Path(read_recipe(options.recipe, changes).data.folder)
-    runs = [
-        Run("compare", model, options.recipe, data, data.name, (f"model={model}", *changes), seed)
-        for seed in range(options.seeds)
-        for model in options.models
-        if "=" not in model
-    ]
-    table = options.runs / f"{options.out.stem}-runs.csv"
-    if options.stage != "table" and train(runs, table, jobs=options.jobs, folder=options.runs / "experiments"):
-        raise SystemExit("some runs failed")
-    if options.stage != "train":
-        references = read_corpus(data / "captions.jsonl").references("test")
-        fill_in_meteor(table, {data.name: references})
-        note = {"videos": len(references), "recipe": options.recipe.name, "conditions": options.conditions}
-        write(options.out, [row | note for row in summary(rows_of(table, runs), SCORES)])
-        print(options.out)
+    if options.command == "pack":
+        pack(options)
+    if options.command in ("all", "train"):
+        train(options)
+    if options.command in ("all", "table"):
+        table(options)
+    if options.command == "page":
+        page(options)
 
 
 if __name__ == "__main__":

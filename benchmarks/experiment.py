@@ -65,10 +65,13 @@ class Run:
     fold: int = 0
     files: tuple[str, ...] = ()  # overrides that say where files are, which is no part of what the run is
     measure: str = ""
+    after: Run | None = None  # begin from its best checkpoint
+    kept: bool = False  # its best checkpoint stays in the folder of the runs, for those that begin from it
 
     @property
     def identity(self) -> Row:
-        values = (self.dataset, self.recipe.name, " ".join(self.overrides), str(self.seed), str(self.fold))
+        overrides = " ".join((*self.overrides, *(("after", *self.after.overrides) if self.after else ())))
+        values = (self.dataset, self.recipe.name, overrides, str(self.seed), str(self.fold))
         return dict(zip(IDENTITY, values, strict=True))
 
     @property
@@ -130,7 +133,7 @@ def train(
         while waiting or running:
             while waiting and len(running) < jobs and time.monotonic() - begun < 60 * minutes:
                 run = waiting.pop(0)
-                running[pool.submit(_finish, run, folder, commit or _commit())] = run
+                running[pool.submit(_finish, run, folder, commit or _commit(), jobs)] = run
             if not running:
                 say(f"{minutes:g} minutes are over: {len(waiting)} runs are left for the next time")
                 break
@@ -164,10 +167,11 @@ def _start_worker(folder: Path) -> None:
     torch.set_num_threads(1)
 
 
-def _finish(run: Run, folder: Path, commit: str) -> tuple[Row, Measured] | str:
+def _finish(run: Run, folder: Path, commit: str, jobs: int) -> tuple[Row, Measured] | str:
     """Train and measure; what went wrong, in words, where something did."""
     try:
-        return _train_one(run, folder / run.name, commit)
+        row, measured = _train_one(run, folder / run.name, commit)
+        return row | {"jobs": jobs}, measured  # times depend on how many share the machine
     except Exception:  # one run that fails should not end the others
         return traceback.format_exc()
     finally:
@@ -190,20 +194,21 @@ def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
     from hoca.devices import choose_device
     from hoca.distributed import Distributed
     from hoca.evaluation import caption_split, score
-    from hoca.training import read_recipe
-    from hoca.training import train as train_run
 
     begun = time.monotonic()
-    settings = (*run.overrides, *run.files, f"data={run.data}", f"seed={run.seed}", f"run={folder}")
-    recipe = read_recipe(run.recipe, settings)
-    dist = Distributed(0, 1, choose_device(recipe.device))
-    dataset, corpus = _dataset(str(run.data), recipe.data.modalities, recipe.data.features, str(dist.device))
-    dataset.corpus = corpus  # a run before may have numbered the categories as its model has them
-    train_run(recipe, resume=True, dataset=dataset)
+    if run.after is None:
+        dataset, device = _fit(run, folder)
+    else:
+        dataset, device = _fit(run, folder, (f"init_from={_best_of(run.after, folder.parent)}",))
+    dist = Distributed(0, 1, choose_device(device))
+    if run.kept:
+        _keep(run, folder)
     loaded = load_model(folder)
     model = loaded.model.to(dist.device)
     dataset.number_categories(model.config.categories)
+    captioned = time.monotonic()
     said = caption_split(model, dataset, "test", loaded.search, dist)
+    captioned = time.monotonic() - captioned
     scores = score(dataset.corpus.references("test"), said, SCORES).corpus
     measured = _measurement(run.measure)(folder, model, dataset, said) if run.measure else Measured()
     measured.said = {"test": said} | measured.said
@@ -218,6 +223,8 @@ def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
         "device": torch.cuda.get_device_name() if dist.device.type == "cuda" else "CPU",
         "weights": sum(parameter.numel() for parameter in model.parameters()),
         "seconds": round(time.monotonic() - begun),
+        "seconds_an_epoch": statistics.median(float(row["seconds"]) for row in epochs),
+        "captions_a_second": round(len(said) / captioned, 1),
         "epochs": len(epochs),
         "best_epoch": 1 + curve.index(max(curve)),
         **{name: round(scores[name], 5) if name in scores else "" for name in SCORES},
@@ -226,6 +233,41 @@ def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
         "curve": " ".join(f"{value:.3f}" for value in curve),
     }
     return row, measured
+
+
+def _fit(run: Run, folder: Path, more: Sequence[str] = ()) -> tuple[FolderDataset, str]:
+    """Train; returns the dataset, and the name of the device."""
+    from hoca.devices import choose_device
+    from hoca.training import read_recipe
+    from hoca.training import train as train_run
+
+    settings = (*run.overrides, *run.files, *more, f"data={run.data}", f"seed={run.seed}", f"run={folder}")
+    recipe = read_recipe(run.recipe, settings)
+    device = str(choose_device(recipe.device))
+    dataset, corpus = _dataset(str(run.data), recipe.data.modalities, recipe.data.features, device)
+    dataset.corpus = corpus  # a run before may have numbered the categories as its model has them
+    train_run(recipe, resume=True, dataset=dataset)
+    return dataset, recipe.device
+
+
+def _best_of(run: Run, folder: Path) -> Path:
+    """The best checkpoint of a run, which is trained once more where it was not kept, as on another machine."""
+    if not _kept(run, folder).is_file():
+        _fit(run, folder / run.name)
+        _keep(run, folder / run.name)
+        shutil.rmtree(folder / run.name)
+    return _kept(run, folder)
+
+
+def _kept(run: Run, folder: Path) -> Path:
+    return folder / "best" / f"{run.name}.safetensors"
+
+
+def _keep(run: Run, folder: Path) -> None:
+    kept = _kept(run, folder.parent)
+    kept.parent.mkdir(exist_ok=True)
+    with replacing(kept) as temporary:
+        shutil.copyfile(folder / "checkpoint" / "best.safetensors", temporary)
 
 
 @lru_cache(maxsize=2)
@@ -364,20 +406,6 @@ def fill_in_meteor(table: Path, references: Mapping[str, Mapping[str, Sequence[s
         if key_of(row) in found:
             row["METEOR"] = round(found[key_of(row)], 5)
     write(table, rows)
-
-
-def summary(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
-    """Mean and standard deviation over the runs, in percent, of each variant."""
-    found = []
-    for variant in dict.fromkeys(row["variant"] for row in rows):
-        mine = [row for row in rows if row["variant"] == variant]
-        of_variant: Row = {"variant": variant, "seeds": len(mine)}
-        for column in columns:
-            values = [100 * float(row[column]) for row in mine]
-            of_variant[column] = round(statistics.mean(values), 3)
-            of_variant[f"{column} sd"] = round(statistics.stdev(values), 3) if len(values) > 1 else ""
-        found.append(of_variant)
-    return found
 
 
 def arguments(parser: argparse.ArgumentParser, table: Path) -> None:

@@ -17,6 +17,7 @@ from .tiny import rows, write_dataset
 MODALITIES = {  # what the recipe's header says its data has
     "binding": {"image": 128, "motion": 105, "audio": 80},
     "msvd": {"image": 512, "change": 512},
+    "compare": {"image": 512, "change": 512},
     "msrvtt": {"image": 1280, "motion": 1024, "audio": 1024},
     "mixed": {"image": 1280, "motion": 1024, "audio": 1024},
     "default": {"image": 768, "change": 768, "audio": 1024},
