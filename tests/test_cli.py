@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hoca.captioning import UNSURE
 from hoca.checkpoint import Checkpoints, read_checkpoint
 from hoca.data import binding
 from hoca.features import FeatureStore
@@ -63,8 +64,11 @@ class TestCaption:
         lines = [json.loads(line) for line in result.out.splitlines()]
         assert [line["video"] for line in lines] == [str(clip(data, 0)), str(clip(data, 1))]
         for line in lines:
-            assert list(line) == ["video", "text", "logprob", "alternatives", "absent", "seconds"]
+            assert list(line) == ["video", "text", "logprob", "confidence", "alternatives", "absent", "seconds"]
             assert len(line["alternatives"]) == 2
+
+    def test_its_help_names_the_confidence_below_which_sentences_are_marked(self, hoca: Command) -> None:
+        assert f"below this, {UNSURE:g} by default" in " ".join(hoca("caption", "--help").out.split())
 
     def test_bad_videos_are_named_and_the_good_ones_done(
         self, hoca: Command, data: Path, run: Path, tmp_path: Path

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hoca.features import Extracted, Extractor
     from hoca.media import DecodeLimits, Decoders, Preview
 
+UNSURE = 0.2  # confidence below which a sentence is shown as unsure
+
 
 @dataclass(frozen=True)
 class Caption:
@@ -36,6 +38,9 @@ class Caption:
     absent: dict[str, str]  # modality → why it is missing
     seconds: dict[str, float]  # what took how long
     preview: Preview | None = None  # of the clip, where it was asked for
+
+    def unsure(self, least: float = UNSURE) -> bool:
+        return self.confidence is not None and self.confidence < least
 
     def to_json(self) -> dict[str, Any]:
         """What `hoca caption --json` and the API tell of it."""

@@ -49,7 +49,6 @@ Category = Annotated[
     str | None, typer.Option(help="The videos' category, for a model that was trained with categories.")
 ]
 RESULTS = Path("results")
-UNSURE = 0.2  # confidence below which a sentence is marked
 INTERRUPTED = 130
 
 
@@ -90,15 +89,16 @@ def caption(
     report: Annotated[Path | None, typer.Option(help="Write an HTML file that shows what each word looked at.")] = None,
     category: Category = None,
     min_confidence: Annotated[
-        float, typer.Option(min=0, max=1, help="Mark sentences that the model is less sure of than this with `?`.")
-    ] = UNSURE,
+        float | None,
+        typer.Option(min=0, max=1, help="Mark sentences with `?` whose confidence is below this, 0.2 by default."),
+    ] = None,
     limit: Limit = None,
 ) -> None:
     """Say what happens in each video."""
     from dataclasses import replace
 
     from hoca import media
-    from hoca.captioning import load
+    from hoca.captioning import UNSURE, load
     from hoca.files import printable
 
     limits = from_arguments(media.DecodeLimits, limit)
@@ -109,6 +109,7 @@ def caption(
     files = list(_files(videos))
     if report is not None and len(files) != 1:
         raise UserError(f"--report shows one video, {len(files)} were given: give one, or leave --report out")
+    least = UNSURE if min_confidence is None else min_confidence
     failed, unsure = 0, False
     for file in files:
         try:
@@ -127,7 +128,7 @@ def caption(
         if as_json:
             _print_json({"video": printable(file)} | found.to_json())
             continue
-        doubt = " ?" if found.confidence is not None and found.confidence < min_confidence else ""
+        doubt = " ?" if found.unsure(least) else ""
         unsure = unsure or bool(doubt)
         name = f"{printable(file)}: " if len(files) > 1 else ""
         print(f"{name}{found.text}{doubt}", flush=True)
@@ -135,7 +136,7 @@ def caption(
             say(f"{name}nothing was seen ({found.absent['image']}): the sentence is from the rest alone")
     captioner.close()
     if unsure:
-        say(f"? = unsure: confidence below {min_confidence:g}, which --min-confidence changes")
+        say(f"? = unsure: confidence below {least:g}, which --min-confidence changes")
     if failed:
         raise typer.Exit(2 if failed == len(files) else 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import hoca
 from hoca import media
 from hoca.errors import UserError
 from hoca.explain import collect, explain, model_name
+from hoca.generation import Confidence
 from hoca.media import DecodeLimits, Request, preview, write
 from hoca.media.decode import decode
 from hoca.media.preview import BYTES, decode_with_preview, envelope, thumbnails
@@ -35,6 +37,15 @@ def test_an_explanation_holds_what_the_caption_says(data: Path, run: Path) -> No
         assert len(modality.weights) == len(modality.share) == words
         assert modality.weights[0] == pytest.approx(caption.explanation.attention[modality.name][0].tolist())
         assert [group.order for group in modality.groups] == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(("bias", "unsure"), [(1.0, False), (-2.0, True)])
+def test_an_explanation_says_how_sure_the_model_is(data: Path, run: Path, bias: float, unsure: bool) -> None:
+    captioner = hoca.load(run)
+    captioner.confidence = Confidence(bias=bias)
+    found = explain(clips(data, silent=False)[0], captioner).captions[0]
+    assert found.confidence == pytest.approx(1 / (1 + math.exp(-bias)), abs=1e-3)
+    assert found.unsure == unsure
 
 
 def test_theta_is_that_of_the_model(data: Path, run: Path, unary: Path) -> None:

@@ -88,6 +88,15 @@ def test_sentences_can_be_read_without_scripts() -> None:
     assert "<h1>a dog &amp; a cat</h1>" in page
 
 
+def test_a_report_says_how_sure_the_model_is_where_it_can_tell() -> None:
+    sure, unsure = replace(said(), confidence=0.618), replace(said(), confidence=0.14, unsure=True)
+    page = report(explanation(sure, unsure, said()))
+    assert [caption["confidence"] for caption in content(page)["captions"]] == [0.618, 0.14, None]
+    assert [caption["sure"] for caption in content(page)["captions"]] == ["sure 62 %", "unsure (14 %)", None]
+    without_scripts = page[page.index("<main") : page.index("</main>")]
+    assert re.findall(r"<p>(.*?)</p>", without_scripts) == ["sure 62 %", "unsure (14 %)"]
+
+
 class TestCommands:
     def test_explain_writes_the_report_and_the_figure(
         self, hoca: Command, data: Path, run: Path, unary: Path, tmp_path: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,6 +137,54 @@ def test_two_models_stand_side_by_side(browser: Browser, tmp_path: Path) -> None
     assert first["y"] == second["y"]
     page.locator(".caption").nth(1).locator(".word").nth(3).hover()
     assert page.locator(".caption").nth(1).locator(".shares em").inner_text() == WORDS[3]
+
+
+def test_how_sure_the_model_is_stands_beside_the_sentence(browser: Browser, tmp_path: Path) -> None:
+    sure, unsure = replace(said(), confidence=0.618), replace(said(), confidence=0.14, unsure=True)
+    write_report(explanation(sure, unsure, said()), tmp_path / "sure.html")
+    page = Visit(browser, (tmp_path / "sure.html").as_uri(), viewport={"width": 390, "height": 800}).page
+    shown = [caption.locator(".sentence .sure") for caption in page.locator(".caption").all()]
+    assert [each.count() for each in shown] == [1, 1, 0]
+    assert [each.inner_text() for each in shown[:2]] == ["sure 62 %", "unsure (14 %)"]
+    assert "how likely this sentence is" in (shown[0].get_attribute("title") or "")
+    colours = [each.evaluate("element => getComputedStyle(element).color") for each in shown[:2]]
+    assert colours[0] != colours[1]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> str:
+    """The address of a report on pictures and the change between them, of which a step covers two."""
+    caption = said(steps={"image": 20, "change": 19})
+    image, change = caption.modalities
+    spans = tuple((first[0], second[1]) for first, second in pairwise(image.spans))
+    write_report(explanation(replace(caption, modalities=(image, replace(change, spans=spans)))), tmp_path / "c.html")
+    return (tmp_path / "c.html").as_uri()
+
+
+def test_change_is_named_in_words_and_drawn_without_overlap(browser: Browser, changing: str) -> None:
+    page = Visit(browser, changing).page
+    plain = "change between pictures"
+    assert page.locator(".shares .name").all_inner_texts() == ["image", plain]
+    assert page.locator(".lane .name").all_inner_texts() == ["image", plain]
+    page.locator(".word").first.hover()
+    assert plain in page.get_by_role("status").inner_text()
+    windows = [window.bounding_box() for window in page.locator(".windows i").all()]
+    assert len(windows) == 19
+    for one, two in pairwise(windows):
+        assert one is not None
+        assert two is not None
+        assert one["x"] + one["width"] == pytest.approx(two["x"], abs=1)
+    assert page.locator(".windows i").nth(1).get_attribute("title").startswith("0.2 s to 0.6 s")
+    page.get_by_text("binary", exact=True).click()
+    assert page.locator(".group").first.inner_text().startswith(f"with {plain}")
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1120])
+def test_long_names_leave_room_for_their_bars(browser: Browser, changing: str, width: int) -> None:
+    page = Visit(browser, changing, viewport={"width": width, "height": 800}).page
+    assert all(bar.bounding_box()["width"] >= 40 for bar in page.locator(".shares .bar").all())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_alternatives_come_with_their_probabilities(browser: Browser, address: str) -> None:

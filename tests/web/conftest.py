@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..browser import chromium
-from ..explain.trained import fit, prepare
+from ..explain.trained import fit, make_unsure, prepare
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -77,7 +77,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fit(data, tmp_path_factory.mktemp("served") / "bound")
+    return make_unsure(fit(data, tmp_path_factory.mktemp("served") / "bound"))
 
 
 @pytest.fixture(scope="session")

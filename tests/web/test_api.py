@@ -41,6 +41,7 @@ def test_the_answer_is_that_of_the_model(client: Client, data: Path, run: Path) 
         caption = model.caption(clip, replace(model.search, beam=3))
         assert (answer["video"], answer["text"]) == (clip.name, caption.text)
         assert answer["logprob"] == pytest.approx(caption.logprob, abs=1e-4)
+        assert answer["confidence"] == caption.confidence == pytest.approx(0.119, abs=1e-3)
         assert [each["text"] for each in answer["alternatives"]] == [text for text, _ in caption.alternatives]
         assert answer["absent"] == caption.absent
         fields = ["video", "text", "logprob", "confidence", "alternatives", "absent", "seconds"]

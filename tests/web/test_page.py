@@ -36,6 +36,7 @@ def test_a_dropped_clip_gets_its_sentence_and_its_report(visit: Visit, server: S
     words.first.wait_for()
     expected = hoca.load(run).caption(clip)
     assert words.all_inner_texts() == list(expected.words)
+    assert report.locator(".sure").inner_text() == "unsure (12 %)"
     brightness = "cells => cells.map(cell => cell.style.getPropertyValue('--w'))"
     seen = []
     for number in (1, len(expected.words) - 1):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a process that only decodes pictures imports this package, 
     from hoca.media import DecodeLimits
 
 FOUND = 8  # of a kind, the likeliest
+LABELS = {"change": "change between pictures"}  # of modalities whose name says too little
 
 Rows = tuple[tuple[float, ...], ...]  # one row of weights over the time steps for each word, [L][T]
 
@@ -59,6 +60,8 @@ class ModelCaption:
     absent: dict[str, str]  # modality → why it is missing
     choices: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)  # what → option → share per word
     found: dict[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)  # tags, topics: the likeliest first
+    confidence: float | None = None  # probability that the sentence is as good as a person's; None: not known
+    unsure: bool = False  # whether that is so little that it should be said
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,8 @@ def model_caption(name: str, captioner: VideoCaptioner, caption: Caption, clock:
             for what, options in found.choices.items()
         },
         found={what: _likeliest(items) for what, items in found.found.items()},
+        confidence=caption.confidence,
+        unsure=caption.unsure(),
     )
 
 

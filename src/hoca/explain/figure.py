@@ -12,7 +12,7 @@ import numpy as np
 
 from hoca.errors import UserError
 from hoca.explain.drawing import new_figure, save
-from hoca.explain.explanation import Modality, ModelCaption
+from hoca.explain.explanation import LABELS, Modality, ModelCaption
 from hoca.media.clock import Spans
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _draw_moments(axis: Axes, modality: Modality, colour: str) -> None:
     spread = max(most - least, 0.5 / alpha.shape[1])  # attention that is nearly even should look even
     darkest = least + 1.35 * spread  # a black cell would lose its colour
     axis.imshow(alpha, aspect="auto", cmap=shades, vmin=least, vmax=darkest, interpolation="nearest")
-    axis.set_title(modality.name, fontsize=10, color=colour, fontweight="bold")
+    axis.set_title(LABELS.get(modality.name, modality.name), fontsize=10, color=colour, fontweight="bold")
     axis.set_xlabel(f"time step (α {least:.3f} to {most:.3f})", fontsize=8)
     axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axis.tick_params(axis="y", length=0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from hoca.explain.explanation import ExplainedVideo, Modality, ModelCaption
+from hoca.explain.explanation import LABELS, ExplainedVideo, Modality, ModelCaption
 from hoca.files import replacing
 
 DIGITS = 5  # of a weight
@@ -27,7 +27,10 @@ def write_report(explanation: ExplainedVideo, path: Path) -> None:
 def report(explanation: ExplainedVideo) -> str:
     """The report as HTML. Names and words enter it escaped, and nothing but its own script and style may run."""
     style, script = _template("report.css"), _template("report.js")
-    sentences = "\n".join(f"<h1>{html.escape(caption.text)}</h1>" for caption in explanation.captions)
+    sentences = "\n".join(
+        f"<h1>{html.escape(caption.text)}</h1>" + (f"\n<p>{sure}</p>" if (sure := _sure(caption)) else "")
+        for caption in explanation.captions
+    )
     return Template(_template("report.html")).substitute(
         policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'",
@@ -74,6 +77,7 @@ def _content(explanation: ExplainedVideo) -> dict[str, Any]:
         "thumbnails": pictures,
         "ratio": _ratio(explanation),
         "envelope": explanation.preview.envelope,
+        "labels": LABELS,
         "captions": [_caption(caption) for caption in explanation.captions],
     }
 
@@ -88,6 +92,7 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
     return {
         **{"model": caption.model, "kind": caption.kind, "text": caption.text, "words": caption.words},
         **{"logprob": caption.logprob, "alternatives": caption.alternatives, "absent": caption.absent},
+        **{"confidence": caption.confidence, "sure": _sure(caption), "unsure": caption.unsure},
         "modalities": [_modality(modality) for modality in caption.modalities],
         "choices": {
             what: {option: _short(shares) for option, shares in options.items()}
@@ -95,6 +100,14 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
         },
         "found": {what: [(name, round(p, DIGITS)) for name, p in items] for what, items in caption.found.items()},
     }
+
+
+def _sure(caption: ModelCaption) -> str | None:
+    """How sure the model is, in words."""
+    if caption.confidence is None:
+        return None
+    share = f"{100 * caption.confidence:.0f} %"
+    return f"unsure ({share})" if caption.unsure else f"sure {share}"
 
 
 def _modality(modality: Modality) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const spoken = document.getElementById("spoken");
 const ORDERS = ["", "unary", "binary", "ternary"];
+const MEANING = "The model's own estimate: how likely this sentence is to fit the clip better than half of what people would write about it.";
+const LABELS = new Map(Object.entries(data.labels));
+const label = (modality) => LABELS.get(modality) || modality;
 const percent = (x) => `${Math.round(100 * x)} %`;
 const width = (x) => `${(100 * x).toFixed(1)}%`;
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -122,9 +125,9 @@ function soundLane(track, spans) {
   };
 }
 
-function lane(parent, label, draw, spans, options = "") {
+function lane(parent, heading, draw, spans, options = "") {
   const track = make("div", { class: "track" });
-  parent.append(make("div", { class: `lane ${options}` }, label, track));
+  parent.append(make("div", { class: `lane ${options}` }, heading, track));
   return draw(track, spans);
 }
 
@@ -151,6 +154,7 @@ function words(said, show) {
     sentence.append(button, " ");
     return button;
   });
+  if (said.sure) sentence.append(make("span", { class: said.unsure ? "sure unsure" : "sure", title: MEANING }, said.sure));
   return [sentence, buttons];
 }
 
@@ -177,12 +181,12 @@ function wordBars(said, heading, rowsOf) {
 // What counted for a word, and what it chose among: boxes of bars, those that the model can tell of.
 function shareBoxes(said) {
   const boxes = [];
-  const counted = said.modalities.filter(weighed).map((modality, m) => [modality.name, m, modality.share]);
+  const counted = said.modalities.filter(weighed).map((modality, m) => [label(modality.name), m, modality.share]);
   if (counted.length) boxes.push(wordBars(said, "What counted for ", counted));
   for (const [what, options] of Object.entries(said.choices)) {
     const rows = Object.entries(options).map(([name, values]) => {
       const modality = said.modalities.findIndex((each) => each.name === name);
-      return [name, modality < 0 ? said.modalities.length : modality, values];
+      return [label(name), modality < 0 ? said.modalities.length : modality, values];
     });
     boxes.push(wordBars(said, `${capital(what)} chosen for `, rows));
   }
@@ -230,14 +234,14 @@ function timeline(said, box, look) {
       const groups = modality.groups.filter((group) => group.members.length === order);
       const rows = order === 0 ? modality.weights : groups.length ? mean(groups.map((group) => group.weights)) : null;
       const range = make("span", { class: "range" });
-      const label = make("div", {}, make("span", { class: "name" }, modality.name), range);
+      const heading = make("div", {}, make("span", { class: "name" }, label(modality.name)), range);
       if (!rows) {
         const missing = make("div", { class: "missing" }, `no ${ORDERS[order] || "such"} attention`);
-        box.append(make("div", { class: `lane m${m % 5}` }, label, missing));
+        box.append(make("div", { class: `lane m${m % 5}` }, heading, missing));
         return;
       }
       const heard = modality.name === "audio" && data.envelope.length;
-      const light = lane(box, label, m === image && data.thumbnails.length ? filmLane : heard ? soundLane : windowLane, modality.spans, `m${m % 5}`);
+      const light = lane(box, heading, m === image && data.thumbnails.length ? filmLane : heard ? soundLane : windowLane, modality.spans, `m${m % 5}`);
       drawn.push((number) => {
         light(rows[number]);
         if (m === image && data.thumbnails.length) look(rows[number], modality.spans);
@@ -246,14 +250,14 @@ function timeline(said, box, look) {
       if (order === 0) return;
       for (const group of groups) {
         const others = group.members.filter((member) => member !== modality.name);
-        const name = others.length ? `with ${others.join(" and ")} ` : "alone ";
+        const name = others.length ? `with ${others.map(label).join(" and ")} ` : "alone ";
         const theta = group.theta === null ? [] : ["θ ", make("b", {}, group.theta.toFixed(3))];
         const lit = lane(box, make("div", { class: "group" }, name, ...theta), windowLane, modality.spans, `sub m${m % 5}`);
         drawn.push((number) => lit(group.weights[number]));
       }
     });
     for (const [name, why] of Object.entries(said.absent)) {
-      box.append(make("div", { class: "lane" }, make("span", { class: "name" }, name), make("div", { class: "missing" }, why)));
+      box.append(make("div", { class: "lane" }, make("span", { class: "name" }, label(name)), make("div", { class: "missing" }, why)));
     }
     const ticks = [0, 1, 2, 3, 4].map((quarter) => make("span", {}, seconds((quarter * data.duration) / 4)));
     box.append(make("div", { class: "lane", "aria-hidden": "true" }, make("span"), make("div", { class: "axis" }, ...ticks)));
@@ -328,11 +332,11 @@ function describe(said, number) {
   const parts = said.modalities.map((modality) => {
     const [start, end] = modality.spans[largest(modality.weights[number])];
     const share = weighed(modality) ? ` ${percent(modality.share[number])}` : "";
-    return `${modality.name}${share}, most at ${seconds(start)} to ${seconds(end)}`;
+    return `${label(modality.name)}${share}, most at ${seconds(start)} to ${seconds(end)}`;
   });
   for (const [what, options] of Object.entries(said.choices)) {
     const [name, values] = Object.entries(options).reduce((best, other) => (other[1][number] > best[1][number] ? other : best));
-    parts.push(`${what} ${name} ${percent(values[number])}`);
+    parts.push(`${what} ${label(name)} ${percent(values[number])}`);
   }
   return [said.words[number], parts.join("; ")].filter(Boolean).join(": ");
 }
