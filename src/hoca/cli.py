@@ -157,7 +157,9 @@ def explain(
     video: Annotated[Path, typer.Argument(help="A video file.")],
     model: ModelOrDefault = "default",
     out: Annotated[Path | None, typer.Option(help="Where to write the report, one HTML file.")] = None,
-    compare: Annotated[list[str] | None, typer.Option(help="Another model, shown beside the first.")] = None,
+    compare: Annotated[
+        list[str] | None, typer.Option(help="Another model, shown beside the first; `hoca-u` is shipped.")
+    ] = None,
     figure: Annotated[Path | None, typer.Option(help="Where to write a figure: .png, .pdf or .svg.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the search; 1 is greedy.")] = None,
     category: Category = None,

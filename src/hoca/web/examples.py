@@ -8,7 +8,7 @@ from pathlib import Path
 from hoca import assets
 from hoca.data import binding
 
-DEMO = {"demo-bunny": "bunny.mp4", "demo-bikes": "bikes.mp4"}
+DEMO = {"demo-bikes": "bikes.mp4", "demo-bunny": "bunny.mp4"}  # in the order of their names
 
 
 def examples(folder: Path) -> list[Path]:
