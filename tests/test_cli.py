@@ -219,7 +219,7 @@ class TestTrain:
             (["vectors=nosuch.bin"], "the command line: 'vectors' is now 'data.word_vectors'"),
             (["data=nosuch"], "no captions file nosuch/captions.jsonl"),
             (["model=sa-lstm", "rank=2"], "the command line: sa-lstm has no option model.rank: "),
-            (["orders=[9]"], "orders=(9,) leave no attention"),
+            (["orders=[9]"], "orders=[9] leave no attention"),
             (["--nosuch"], "No such option: --nosuch"),
         ],
     )

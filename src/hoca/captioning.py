@@ -182,7 +182,7 @@ class VideoCaptioner:
 
         for modality in self.model.config.modalities:
             backbone = self.specification.get(modality, {}).get("backbone", "unknown")
-            if backbone not in BACKBONES and not backbone.startswith("hf:"):
+            if backbone is None or (backbone not in BACKBONES and not backbone.startswith("hf:")):
                 raise UserError(
                     f"this model was trained on {modality} features that hoca cannot make (backbone {backbone}), so it "
                     f"takes no files: hoca evaluate captions stored features"

@@ -76,6 +76,15 @@ def convert(cls: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
     return chosen
 
 
+def encodable(text: str) -> bool:
+    """False for half of a surrogate pair, which JSON and YAML can express and no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shortened(value: Any) -> str:
     """A value for a message, however large it is."""
     if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print some
@@ -142,4 +151,6 @@ def _convert(value: Any, hint: Any) -> Any:
         return number
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise TypeError({int: "a whole number", bool: "true or false", str: "text"}[hint])
+    if hint is str and ("\0" in value or not encodable(value)):  # no name of a file, and no line of a log
+        raise ValueError("text without NUL and half characters")
     return value

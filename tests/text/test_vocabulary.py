@@ -72,6 +72,8 @@ def test_json_that_is_no_list_is_an_error(words: object) -> None:
         (["dog", ""], "word 1 is ''"),
         (["two words"], "without spaces"),
         ([3], "word 0 is 3"),
+        ([["long"] * 10**5], "word 0 is a list, expected one word"),
+        (["half", "\ud800"], "word 1 is '.ud800'"),
         (["<eos>"], "every vocabulary has"),
     ],
 )

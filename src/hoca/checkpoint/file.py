@@ -21,8 +21,10 @@ from torch import Tensor
 from hoca.checkpoint.migrate import VERSION, migrate, version_of
 from hoca.errors import UserError
 from hoca.files import replacing
+from hoca.options import shortened
 
 ROW_SCALES = ":rows"  # ends the names of the scales of int8 matrices
+DTYPES = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}  # of weights, counts and generators
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,48 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """A whole checkpoint, one of an older format as if it were new; or a `UserError` that says what is wrong."""
+    if not path.exists():
+        raise UserError(f"there is no run and no checkpoint {path}: give a run folder or a checkpoint")
+    if not path.is_file():  # to open a pipe would wait for ever
+        raise UserError(f"{path} is not a file: give a run folder or a checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             version = version_of(metadata.get("format"), path)
+            _check_header(file, path)
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (a file is no mapping)
-    except FileNotFoundError as error:
-        raise UserError(f"there is no run and no checkpoint {path}: give a run folder or a checkpoint") from error
     except (SafetensorError, OSError) as error:
         raise UserError(f"the checkpoint {path} is damaged or no checkpoint at all ({error})") from error
     text = metadata.get("facts", "")
     if _checksum(tensors, text) != metadata.get("checksum"):
         raise UserError(f"the checkpoint {path} is damaged: its content does not match its checksum")
-    facts = json.loads(text)
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UserError(f"the checkpoint {path} is damaged: its header is no JSON") from None
     if not isinstance(facts, dict):
         raise UserError(f"the checkpoint {path} is damaged: its header is no table")
-    return Checkpoint(_dequantize(tensors), migrate(facts, version))
+    tensors = _dequantize(tensors)
+    for key, value in tensors.items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise UserError(f"the checkpoint {path} is damaged: {shortened(key)} holds values that are not finite")
+    return Checkpoint(tensors, migrate(facts, version))
+
+
+def _check_header(file: Any, path: Path) -> None:
+    """Types and row scales, before any value is read: a wrong scale would spread over more memory than the file has."""
+    slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
+    for key, each in slices.items():
+        if each.get_dtype() not in DTYPES:
+            raise UserError(
+                f"the checkpoint {path}: {shortened(key)} is of type {each.get_dtype()}, which hoca has not"
+            )
+    for key, scale in slices.items():
+        if key.endswith(ROW_SCALES):
+            matrix = slices.get(key.removesuffix(ROW_SCALES))
+            shape = [] if matrix is None or matrix.get_dtype() != "I8" else matrix.get_shape()
+            if len(shape) != 2 or scale.get_shape() != [shape[0], 1]:
+                raise UserError(f"the checkpoint {path} is damaged: {shortened(key)} is not one scale per row")
 
 
 def quantize_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from typing import Any
 from hoca.data.problems import OnProblem, Problems, Report
 from hoca.errors import UserError
 from hoca.files import replacing
+from hoca.options import encodable
 
 SPLITS = ("train", "validation", "test")
 CATEGORIES_FILE = "categories.txt"
@@ -166,7 +167,7 @@ def _parse(text: str, named: tuple[str, ...], where: str, problems: Problems) ->
     for place, caption in enumerate(row["captions"], start=1):
         if not any(letter.isalnum() for letter in caption):
             problems.add("empty caption", f"{where}: caption {place} of video {row['id']} has no words: delete it")
-        elif not _encodable(caption):
+        elif not encodable(caption):
             problems.add("broken line", f"{where}: caption {place} of video {row['id']} holds half a character: fix it")
         else:
             captions.append(caption)
@@ -186,7 +187,7 @@ def _complaint(row: Any, named: tuple[str, ...]) -> str | None:
         if key not in row:
             near = get_close_matches(key, row, n=1)
             return f'no "{key}"' + (f' (is "{near[0]}" meant?)' if near else "") + ": add it"
-    if not isinstance(row["id"], str) or not row["id"].strip() or not _encodable(row["id"]):
+    if not isinstance(row["id"], str) or not row["id"].strip() or not encodable(row["id"]):
         return f'"id" is {row["id"]!r}, expected a text such as "clip-001"'
     if row["split"] not in SPLITS:
         return f'"split" of video {row["id"]} is {row["split"]!r}: choose {", ".join(SPLITS)}'
@@ -213,15 +214,6 @@ def _complaint(row: Any, named: tuple[str, ...]) -> str | None:
 def _kind(value: Any) -> str:
     names = {dict: "object", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
     return names.get(type(value), "null")
-
-
-def _encodable(text: str) -> bool:
-    """False for half of a surrogate pair, which JSON can express and no file can hold."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _category(row: dict[str, Any], named: tuple[str, ...]) -> str | None:

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hoca.generation.hypotheses import Hypotheses
-from hoca.options import make, option
+from hoca.options import check_bounds, make, option
 from hoca.text import SPECIALS
 
 SIGNALS = ("logprob", "evidence", "agreement")
+MOST = 1 << 20  # beyond it float32 sums lose the signals
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,13 @@ class Confidence:
     A logistic regression on three signals, fitted on videos that the model had not learned from.
     """
 
-    bias: float = option(0.0, "log-odds where all signals are 0")
-    logprob: float = option(0.0, "weight of the log-probability per word")
-    evidence: float = option(0.0, "weight of the detected words' evidence per word")
-    agreement: float = option(0.0, "weight of the beam's agreement with the sentence")
+    bias: float = option(0.0, "log-odds where all signals are 0", least=-MOST, below=MOST)
+    logprob: float = option(0.0, "weight of the log-probability per word", least=-MOST, below=MOST)
+    evidence: float = option(0.0, "weight of the detected words' evidence per word", least=-MOST, below=MOST)
+    agreement: float = option(0.0, "weight of the beam's agreement with the sentence", least=-MOST, below=MOST)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
     def __call__(self, found: Hypotheses, seen: Tensor) -> Tensor:
         """[B], of the best sentence of each video; seen [B, W]: the evidence of each sentence, 0 = none."""

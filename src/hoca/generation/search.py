@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hoca.errors import UserError
 from hoca.generation.beam import beam_search
 from hoca.generation.evidence import weigh
 from hoca.generation.hypotheses import Hypotheses
@@ -13,6 +14,8 @@ from hoca.generation.rollout import greedy
 from hoca.models import CaptionModel, Memory
 from hoca.models.trees import tensors
 from hoca.options import check_bounds, make, option
+
+MOST_WORDS = 1 << 15  # held at a time by a search for one video
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,20 @@ class Search:
         0.0, "power of the length that log-probabilities are divided by", least=0, below=1 << 6
     )
     max_length: int = option(30, "words in a generated caption, at most", least=1, below=1 << 10)
-    no_repeat: int = option(0, "no sequence of this many words occurs twice in a caption; 0 = off", least=0)
+    no_repeat: int = option(
+        0, "no sequence of this many words occurs twice in a caption; 0 = off", least=0, below=1 << 10
+    )
     detector_weight: float = option(
-        0.0, "weight of the detected words in the choice among the beam's sentences", least=0
+        0.0, "weight of the detected words in the choice among the beam's sentences", least=0, below=1 << 20
     )
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        if self.beam * self.max_length >= MOST_WORDS:
+            raise UserError(
+                f"beam={self.beam} sentences of max_length={self.max_length} words are too many: beam · max_length "
+                f"must be below {MOST_WORDS}"
+            )
 
     @property
     def limits(self) -> SentenceLimits:

@@ -15,6 +15,8 @@ Group = tuple[str, ...]  # modalities that are attended to together
 LONGEST = 80  # steps of a modality, unless told otherwise
 SIZE = 1 << 16  # no layer of a captioner is as wide
 STEPS = 1 << 14  # no modality is as long
+SCALE = 1 << 20  # no weight or factor is as large
+MODALITIES = 16  # at most
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if not self.modalities:
             raise UserError("a captioner needs at least one modality")
+        if len(self.modalities) > MODALITIES:
+            raise UserError(f"{len(self.modalities)} modalities: at most {MODALITIES} are possible")
         for name, width in self.modalities.items():
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 raise UserError(f"the modality name {name!r} may hold letters, digits, '_' and '-' only")

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hoca.errors import UserError
+from hoca.options import encodable, shortened
 from hoca.text.tokenizer import tokenize
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+MOST = 1 << 20  # no language has as many words
 
 
 class Vocabulary:
@@ -21,12 +23,14 @@ class Vocabulary:
         self.words: list[str] = list(words)
         self._ids: dict[str, int] = {}
         for place, word in enumerate(self.words):
-            if not isinstance(word, str) or not word or word.split() != [word]:
-                raise UserError(f"vocabulary: word {place} is {word!r}, expected one word without spaces")
+            if not isinstance(word, str) or not word or word.split() != [word] or not encodable(word):
+                raise UserError(f"vocabulary: word {place} is {shortened(word)}, expected one word without spaces")
             if word in SPECIALS:
                 raise UserError(f"vocabulary: word {place} is {word}, which every vocabulary has: leave it out")
             if word in self._ids:
-                raise UserError(f"vocabulary: {word!r} is word {self._ids[word] - len(SPECIALS)} and {place}: keep one")
+                raise UserError(
+                    f"vocabulary: {shortened(word)} is word {self._ids[word] - len(SPECIALS)} and {place}: keep one"
+                )
             self._ids[word] = place + len(SPECIALS)
 
     @classmethod
@@ -87,4 +91,6 @@ class Vocabulary:
     def from_json(cls, words: Any) -> Vocabulary:
         if not isinstance(words, list):
             raise UserError(f"vocabulary: a {type(words).__name__}, expected a list of words")
+        if len(words) >= MOST:
+            raise UserError(f"vocabulary: {len(words)} words, expected fewer than {MOST}")
         return cls(words)

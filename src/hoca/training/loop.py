@@ -237,8 +237,16 @@ class Trainer:
     def _resume(self) -> None:
         checkpoint = self.checkpoints.read(say if self.dist.is_main else None)
         if checkpoint is not None:
-            require_same(checkpoint.facts, self._facts())
-            self.state.restore(checkpoint)
+            try:
+                require_same(checkpoint.facts, self._facts())
+                self.state.restore(checkpoint)
+            except (UserError, torch.OutOfMemoryError):
+                raise
+            except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+                raise UserError(
+                    f"the newest checkpoint in {self.run} lacks what a run resumes from, it was edited or mixed up: "
+                    f"delete it, or choose another run="
+                ) from error
         if self.dist.is_main:
             progress = self.state.progress
             say(

@@ -14,6 +14,7 @@ from hoca.checkpoint import Checkpoint
 from hoca.distributed import Distributed
 from hoca.errors import UserError
 from hoca.models import CaptionModel, entry
+from hoca.options import make
 from hoca.training.log import Row
 from hoca.training.recipe import SECTIONS, Recipe
 
@@ -21,6 +22,9 @@ FREE_ON_RESUME = {
     *("run", "device", "train.epochs", "train.patience", "train.workers", "train.checkpoint_every"),
     *("train.cuda_graph", "search.beam", "search.length_penalty"),
 }
+
+EDITED = "the newest checkpoint's progress was edited (delete it, or choose another run=)"
+ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what it keeps of each weight
 
 
 @dataclass
@@ -83,9 +87,11 @@ class State:
         for name, value in checkpoint.part("optimizer").items():
             number, key = name.split(".")
             states.setdefault(int(number), {})[key] = value
+        if any(state.keys() != ADAM for state in states.values()):
+            raise ValueError("the optimizer's state is not whole")
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})
-        self.progress = RunProgress(**checkpoint.facts["progress"])
+        self.progress = make(RunProgress, (EDITED, checkpoint.facts["progress"]))
         losses, rank = checkpoint.facts["losses"], self.dist.rank
         if len(losses) == self.dist.world:
             self.progress.losses = losses[rank]

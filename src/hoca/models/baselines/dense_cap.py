@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from hoca.models.baselines.sa_lstm import SALSTM, SALSTMConfig, SALSTMMemory
-from hoca.models.config import SIZE, STEPS
+from hoca.models.config import SCALE, SIZE, STEPS
 from hoca.models.interface import Decoded, Explanation, References, TrainingBatch, Weighted
 from hoca.models.parts.encoder import Encoder
 from hoca.models.parts.features import FeatureBatch
@@ -39,10 +39,12 @@ LEXICAL = "lexical"
 class DenseCapConfig(SALSTMConfig):
     lexicon: int = option(1000, "how many words are looked for in the steps", least=1, below=SIZE)
     lexical_hidden: int = option(256, "width that the words of a step are mapped to", least=1, below=SIZE)
-    lexical_weight: float = option(0.2, "weight of the loss of the words in the steps", least=0)
+    lexical_weight: float = option(0.2, "weight of the loss of the words in the steps", least=0, below=SCALE)
     steps: int = option(8, "K, steps of each modality that are chosen", least=1, below=STEPS)
-    coverage: float = option(0.5, "weight of standing for the other steps when choosing", least=0)
-    novelty: float = option(1.0, "weight of telling other words than the sequences before, when choosing", least=0)
+    coverage: float = option(0.5, "weight of standing for the other steps when choosing", least=0, below=SCALE)
+    novelty: float = option(
+        1.0, "weight of telling other words than the sequences before, when choosing", least=0, below=SCALE
+    )
 
 
 @dataclass(frozen=True)

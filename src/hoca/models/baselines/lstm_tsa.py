@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from hoca.models import interface
 from hoca.models.baselines.recnet import masked_mean
-from hoca.models.config import SIZE, ModelConfig
+from hoca.models.config import SCALE, SIZE, ModelConfig
 from hoca.models.interface import CaptionModel, Decoded, Explanation, References, TrainingBatch, Weighted
 from hoca.models.parts.encoder import Encoder
 from hoca.models.parts.features import FeatureBatch
@@ -45,7 +45,7 @@ ATTRIBUTES = "attributes"
 class LSTMTSAConfig(ModelConfig):
     encoder: Literal["bilstm", "none"] = option("bilstm", "of each modality; none = its features as they are")
     attributes: int = option(1000, "how many words are attributes", least=1, below=SIZE)
-    attribute_weight: float = option(0.2, "weight of the attributes' loss", least=0)
+    attribute_weight: float = option(0.2, "weight of the attributes' loss", least=0, below=SCALE)
     decoder_hidden: int = option(512, "size of the decoder", least=1, below=SIZE)
 
 

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hoca.models.config import SIZE
+from hoca.models.config import SCALE, SIZE
 from hoca.models.interface import Decoded, Explanation, References, TrainingBatch, Weighted
 from hoca.models.parts.coded_captioner import CodedCaptioner, CodedConfig, CodedMemory
 from hoca.models.parts.topics import fit_topics, name_topics, topics_of
@@ -34,7 +34,9 @@ TOPICS = "topics"
 class MMTGMConfig(CodedConfig):
     tie_words: bool = option(False, "words are scored by products with their vectors")
     topics: int = option(20, "K, topics of the training captions", least=1, below=SIZE)
-    topic_weight: float = option(1.0, "λ, weight of the divergence of predicted topics from the captions'", least=0)
+    topic_weight: float = option(
+        1.0, "λ, weight of the divergence of predicted topics from the captions'", least=0, below=SCALE
+    )
 
 
 @register(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hoca.models.baselines.sa_lstm import SALSTM, SALSTMConfig, SALSTMMemory
-from hoca.models.config import SIZE
+from hoca.models.config import SCALE, SIZE
 from hoca.models.interface import Decoded, TrainingBatch, Weighted
 from hoca.models.parts.attention import AdditiveAttention
 from hoca.models.parts.features import FeatureBatch
@@ -28,7 +28,7 @@ SOURCE = "Wang et al., CVPR 2018"
 @dataclass(frozen=True)
 class RecNetConfig(SALSTMConfig):
     reconstruct: Literal["global", "local"] = option("local", "what is predicted: the features' mean, or each step")
-    reconstruction: float = option(0.1, "λ, weight of the reconstruction loss; 0 = an SA-LSTM", least=0)
+    reconstruction: float = option(0.1, "λ, weight of the reconstruction loss; 0 = an SA-LSTM", least=0, below=SCALE)
     distance: Literal["l2", "mse"] = option("l2", "of features: Euclidean, or the mean square over their channels")
     reconstructor_attention: int = option(256, "width of the local reconstructor's attention", least=1, below=SIZE)
 

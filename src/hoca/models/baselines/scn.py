@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hoca.models.config import SIZE
+from hoca.models.config import SCALE, SIZE
 from hoca.models.interface import Decoded, Explanation, References, TrainingBatch, Weighted
 from hoca.models.parts.coded_captioner import CodedCaptioner, CodedConfig, CodedMemory
 from hoca.models.registry import register
@@ -34,7 +34,7 @@ TAGS = "tags"
 @dataclass(frozen=True)
 class SCNConfig(CodedConfig):
     tags: int = option(300, "K, the most frequent content words of the training captions", least=1, below=SIZE)
-    tag_weight: float = option(1.0, "weight of the tagger's loss, summed over the tags", least=0)
+    tag_weight: float = option(1.0, "weight of the tagger's loss, summed over the tags", least=0, below=SCALE)
 
 
 @register("scn", source="Gan et al., CVPR 2017", about="predicted tags make the weights of the LSTM")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import Literal
 
 from hoca.errors import UserError, nearest
-from hoca.models.config import SIZE, Group, ModelConfig
-from hoca.options import option
+from hoca.models.config import SCALE, SIZE, Group, ModelConfig
+from hoca.options import option, shortened
+
+GROUPS = 1 << 10  # of modalities that are attended to together, at most
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,9 @@ class HocaConfig(ModelConfig):
     merge: Literal["weights", "logits", "mixture"] = option("weights", "how the orders are merged; weights = eq. 19")
     fusion: Literal["hierarchical", "sum"] = option("hierarchical", "how modalities are fused: eq. 20-23 or eq. 6")
     attention: int = option(512, "D, size of the common space", least=1, below=SIZE)
-    initial_scale: float = option(1.0, "factor on the first weights over positions, of groups of two or more", least=0)
+    initial_scale: float = option(
+        1.0, "factor on the first weights over positions, of groups of two or more", least=0, below=SCALE
+    )
     share_projections: bool = option(False, "one projection per modality instead of one per modality and group")
     tie_words: bool = option(False, "words are scored by products with their vectors, which saves an output layer")
 
@@ -44,20 +49,24 @@ class HocaConfig(ModelConfig):
 def _groups_of_orders(orders: Iterable[int], modalities: Mapping[str, int]) -> tuple[Group, ...]:
     wanted = sorted(set(orders))
     if any(order < 1 for order in wanted):
-        raise UserError(f"orders={tuple(wanted)}: an order is the number of modalities in a group, at least 1")
+        raise UserError(f"orders={shortened(wanted)}: an order is the number of modalities in a group, at least 1")
     possible = [order for order in wanted if order <= len(modalities)]
     if not possible:
         raise UserError(
-            f"orders={tuple(wanted)} leave no attention over {len(modalities)} modalities ({', '.join(modalities)}): "
-            f"choose an order of at most {len(modalities)}"
+            f"orders={shortened(wanted)} leave no attention over {len(modalities)} modalities ({', '.join(modalities)})"
+            f": choose an order of at most {len(modalities)}"
         )
+    if (count := sum(comb(len(modalities), order) for order in possible)) > GROUPS:
+        raise UserError(f"orders={shortened(possible)} make {count} groups of {len(modalities)} modalities: name fewer")
     if possible != wanted:
         warnings.warn(f"orders {wanted[len(possible) :]} are dropped: there are {len(modalities)} modalities")
     return tuple(group for order in possible for group in combinations(modalities, order))
 
 
-def _chosen_groups(groups: Iterable[Group], modalities: Mapping[str, int]) -> tuple[Group, ...]:
+def _chosen_groups(groups: Sequence[Group], modalities: Mapping[str, int]) -> tuple[Group, ...]:
     chosen = []
+    if len(groups) > GROUPS:
+        raise UserError(f"{len(groups)} groups of modalities: at most {GROUPS} are possible")
     for members in groups:
         for member in members:
             if member not in modalities:
