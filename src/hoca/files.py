@@ -6,13 +6,14 @@ import errno
 import hashlib
 import os
 import shutil
+import socket
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from hoca.errors import UserError
 
@@ -91,6 +92,59 @@ def _printed_to(found: os.stat_result) -> int | None:
     return None
 
 
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """Hold `folder` for this process alone; if another one holds it, a `UserError` says which.
+
+    The system lets go of it when the process ends, however that happens; the file stays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / LOCK, "a+", encoding="utf-8") as file:
+        if not _take(file):
+            file.seek(0)
+            holder = escaped(file.read(200).strip()) or "another process"
+            raise UserError(f"{folder} is in use by {holder}: wait until it has ended, or choose another {what}")
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        _held.add(file.fileno())
+        try:
+            yield
+        finally:
+            _held.discard(file.fileno())
+
+
+LOCK = ".lock"
+_held: set[int] = set()  # descriptors of locks
+
+
+def _take(file: TextIO) -> bool:
+    if sys.platform == "win32":
+        return True  # which refuses to replace a file that is open anyway
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # a network file system without locks
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+    return True
+
+
+def _let_go() -> None:
+    """A worker process that outlives its killed parent for a moment must not hold the lock that it inherited."""
+    for descriptor in _held:
+        with suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
 def sha256_of(file: Path) -> str:
     """The hash of a file's content."""
     with open(file, "rb") as content:
@@ -107,5 +161,9 @@ def in_units(size: int) -> str:
 
 def printable(name: Path | str) -> str:
     """A file's name in one printable line, whatever bytes it is made of."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return escaped(os.fsencode(name).decode("utf-8", "backslashreplace"))
+
+
+def escaped(text: str) -> str:
+    """What a file or a model says, without the characters that would command a terminal."""
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)

@@ -6,22 +6,25 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from hoca.checkpoint import Checkpoints, read_checkpoint
+from hoca.checkpoint import Checkpoint, Checkpoints, read_checkpoint, write_checkpoint
 from hoca.errors import UserError
 from hoca.models import names
 from hoca.training import Recipe, train
 
 from .tiny import changed, column, finish, rows, start, tiny, tiny_file, write_captions, write_dataset
 
+Change = Callable[[Checkpoint], object]
 Moment = Callable[[Path], bool]
 
 
@@ -237,3 +240,55 @@ def test_a_run_on_a_gpu_resumes_where_it_was(tiny_data: Path, tmp_path: Path) ->
     train(changed(stopped, epochs=1))
     train(stopped, resume=True)
     assert column(tmp_path / "stopped", "loss") == pytest.approx(column(tmp_path / "whole", "loss"), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found.tensors.pop("optimizer.0.exp_avg"),
+        lambda found: found.tensors.pop("random.0.cpu"),
+        lambda found: found.tensors.update({"optimizer.x.y.z": torch.ones(1)}),
+        lambda found: found.tensors.update({"model.extra": torch.ones(1)}),
+        lambda found: found.facts.pop("losses"),
+        lambda found: found.facts.update(losses=[]),
+        lambda found: found.facts.update(recipe=[]),
+        lambda found: found.facts.update(progress=[]),
+        lambda found: found.facts["progress"].update(step="two", epoch=None),
+    ],
+    ids=lambda change: "",
+)
+def test_a_checkpoint_that_was_edited_is_not_resumed(tiny_data: Path, tmp_path: Path, change: Change) -> None:
+    recipe = tiny(tiny_data, tmp_path / "run", epochs=1)
+    run = train(recipe)
+    newest = Checkpoints(run).newest()[0]
+    found = read_checkpoint(newest)
+    change(found)
+    write_checkpoint(newest, found)
+    with pytest.raises(UserError, match=r"edited or mixed up|was edited|not one to resume"):
+        train(changed(recipe, epochs=2), resume=True)
+
+
+def test_two_trainings_in_one_folder_are_not_possible(tiny_data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    recipe = tiny_file(tmp_path, tiny_data, run, epochs=2000, workers=1)
+    first = start("train", recipe)
+    try:
+        wait_until(lambda: bool(Checkpoints(run).newest()))
+        for again in ((), ("--resume",)):
+            code, _, errors = finish(start("train", recipe, *again))
+            assert code == 2
+            assert f"{run} is in use by process {first.pid} on {socket.gethostname()}: wait" in errors
+            assert len(errors.splitlines()) == 1
+    finally:
+        first.kill()  # its worker process is left alone, and lets go of the folder all the same
+        first.wait()
+    train(tiny(tiny_data, run, epochs=1, workers=1), resume=True)
+    with suppress(ProcessLookupError):
+        os.killpg(first.pid, signal.SIGKILL)
+
+
+def wait_until(reached: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ from hoca.checkpoint import Checkpoints
 from hoca.data import FolderDataset
 from hoca.distributed import Distributed, processes
 from hoca.errors import UserError
-from hoca.files import replacing
+from hoca.files import locked, replacing
 from hoca.progress import say
 from hoca.training.loop import Trainer
 from hoca.training.recipe import Recipe
@@ -32,7 +33,7 @@ def train(recipe: Recipe, *, resume: bool = False, dataset: FolderDataset | None
     dataset: the recipe's, loaded already; a process that trains many runs on it reads its files once.
     """
     try:
-        with processes(recipe.device) as dist:
+        with processes(recipe.device) as dist, _locked(Path(recipe.run), dist):
             _train_stages(recipe, dist, dataset, resume=resume)
             dist.wait()
             if dist.is_main:
@@ -54,10 +55,16 @@ def _train_stages(recipe: Recipe, dist: Distributed, dataset: FolderDataset | No
     for number, stage in enumerate(stages, start=1):
         if dist.is_main:
             say(f"stage {number} of {len(stages)}: {Path(stage.run).name}")
-        Trainer(stage, dist, resume=resume and bool(Checkpoints(Path(stage.run)).newest())).fit()
+        with _locked(Path(stage.run), dist):
+            Trainer(stage, dist, resume=resume and bool(Checkpoints(Path(stage.run)).newest())).fit()
         dist.wait()  # the next one begins from what the main process has written
     if dist.is_main:
         _gather(recipe, folders)
+
+
+def _locked(run: Path, dist: Distributed) -> AbstractContextManager[None]:
+    """Two trainings in one folder would overwrite each other's checkpoints. The main process alone writes there."""
+    return locked(run, "run=") if dist.is_main else nullcontext()
 
 
 def _gather(recipe: Recipe, folders: list[Path]) -> None:
