@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from hoca.errors import UserError
+from hoca.options import shortened
 
 
 def cores() -> int:
@@ -25,7 +26,7 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise UserError(f"device={name!r} is unknown: use auto, cpu or cuda") from error
+        raise UserError(f"device={shortened(name)} is unknown: use auto, cpu or cuda") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device={name!r} asks for a GPU and none is available: use device=auto")
     return device

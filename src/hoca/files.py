@@ -145,6 +145,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go)
 
 
+def require_file(path: Path) -> None:
+    """As opening would complain, but of a pipe too, which opening would wait for."""
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "not a file", str(path))
+
+
 def sha256_of(file: Path) -> str:
     """The hash of a file's content."""
     with open(file, "rb") as content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -13,6 +13,7 @@ import yaml
 from hoca.errors import UserError, nearest
 
 COMMAND_LINE = "the command line"
+MOST_VALUES = 100_000  # in one YAML text
 
 T = TypeVar("T")
 
@@ -107,6 +108,32 @@ def from_arguments(cls: type[T], arguments: Iterable[str] | None) -> T:
     return make(cls, (COMMAND_LINE, read_arguments(arguments or ())))
 
 
+def load_yaml(text: str, check: Callable[[yaml.Node], None] = lambda node: None) -> Any:
+    """The value of a YAML text; a few lines of aliases that stand for a huge one are no YAML here."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count(node, {})
+        check(node)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _count(node: yaml.Node, counted: dict[yaml.Node, int]) -> int:
+    """How many values a node stands for, each alias written out."""
+    if node not in counted:
+        counted[node] = MOST_VALUES  # of an alias within itself
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        inner = node.value if isinstance(node, yaml.SequenceNode) else [each for pair in pairs for each in pair]
+        counted[node] = 1 + sum(_count(each, counted) for each in inner)
+    if counted[node] > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES} values")
+    return counted[node]
+
+
 def read_arguments(arguments: Iterable[str]) -> dict[str, Any]:
     """`key=value` arguments; values are read as YAML does."""
     values = {}
@@ -115,7 +142,7 @@ def read_arguments(arguments: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise UserError(f"the argument {shortened(argument)} is not of the form key=value")
         try:
-            values[key] = yaml.safe_load(text)
+            values[key] = load_yaml(text)
         except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as the 31st of a month without one
             raise UserError(f"the argument {shortened(argument)} has no value that YAML can read") from error
     return values

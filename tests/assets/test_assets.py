@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -111,6 +112,37 @@ def test_an_interrupted_download_goes_on(
         server.shutdown()
     assert load_file(file)["words"].tobytes() == b"a dog\n"
     assert sent == [len(content) - (0 if whole else 50)]
+
+
+def test_an_index_that_sends_more_than_the_archive_is_stopped(
+    toy: Asset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+
+    class Index(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            if self.path != f"/{toy.archive}":
+                self.wfile.write(f'<a href="/{toy.archive}">{toy.archive}</a>'.encode())
+                return
+            with suppress(OSError):  # the other side hangs up
+                while len(sent) < 64:
+                    self.wfile.write(bytes(1 << 20))
+                    sent.append(1)
+
+    for name, value in {"FIND_LINKS": "", "NO_INDEX": "", "EXTRA_INDEX_URL": ""}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+        Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(UserError, match=r"more than the .* bytes that it has"):
+            assets.path("toy")
+        server.shutdown()
+    assert len(sent) < 64
+    assert not (cache.folder() / f"{toy.archive}.part").exists()
 
 
 def test_no_connection_is_one_clear_line(toy: Asset, monkeypatch: pytest.MonkeyPatch) -> None:

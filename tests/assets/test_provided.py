@@ -155,3 +155,20 @@ def test_only_backbones_of_users_take_files(tmp_path: Path) -> None:
         features.specify(image=f"efficientnet-lite2={tmp_path / 'x.pt'}")
     with pytest.raises(UserError, match="i3d-kinetics-400 is a backbone for motion: give it as --motion"):
         features.specify(image="i3d-kinetics-400")
+
+
+def test_weights_in_hdf5_that_lie_in_another_file_are_refused(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="needs the extra [h5]")
+    (tmp_path / "raw").write_bytes(bytes(24))
+    _h5(tmp_path / "other.h5")
+    for number, link in enumerate(("storage", "link", "loop")):
+        path = tmp_path / f"{number}.h5"
+        with h5py.File(path, "w") as file:
+            if link == "storage":
+                file.create_dataset("a", (2, 3), "f4", external=[(str(tmp_path / "raw"), 0, 24)])
+            elif link == "link":
+                file["a"] = h5py.ExternalLink("other.h5", "/")
+            else:
+                file["a"] = file["/"]
+        with pytest.raises(UserError, match=r"in another file|points elsewhere|without end"):
+            weight_files.read(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,18 @@ def test_categories_can_be_numbered_as_a_model_does() -> None:
     assert [corpus.category_number(video) for video in videos] == [1, 0, -1]
     other = corpus.numbered(("sport", "music"))
     assert [other.category_number(video) for video in videos] == [0, -1, -1]
+
+
+def test_a_category_of_many_digits_is_a_name(tmp_path: Path) -> None:
+    row = {"id": "v", "split": "train", "captions": ["a dog"], "category": "9" * 5000}
+    (tmp_path / "captions.jsonl").write_text(json.dumps(row))
+    assert read_corpus(tmp_path / "captions.jsonl").categories == ("9" * 5000,)
+
+
+@pytest.mark.parametrize("name", ["captions.jsonl", "categories.txt"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / "captions.jsonl").write_text('{"id": "v", "split": "train", "captions": ["a dog"]}')
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UserError, match="not a file"):
+        read_corpus(tmp_path / "captions.jsonl")

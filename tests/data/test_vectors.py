@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +111,12 @@ DAMAGED = [
     (b"2 2\nthe 1 2\ndog 1\n", "line 3: 1 numbers, expected 2"),
     (b"3 2\nthe 1 2\ndog 1 2\n", "2 words, but its first line promises 3"),
     (b"3 0\n", "width 0"),
+    (b"0 3\n", "0 words"),
+    (b"0 3\ndog 1 2 3\n", "0 words"),
+    (b"1 60000\ndog 1 2\n", "cannot hold the 1 vectors of width 60000"),
+    (b"9" * 5000 + b" 2\ndog 1 2\n", "cannot hold"),
+    (b"1 " + b"9" * 5000 + b"\ndog 1 2\n", "cannot hold"),
+    (b"dog 1 1e300\n", "not a word and its numbers"),
     (b"9 2\nthe 1 ?\n", "it is cut off, or a text file whose first rows are damaged"),
     (binary(9, 3), "cannot hold the 9 binary vectors"),
     (binary(9, 9, cut=4), "cut off at word 9 of 9"),
@@ -132,7 +140,7 @@ def test_npz_of_another_kind_is_named(tmp_path: Path) -> None:
         ({"vectors": np.ones((2, 3))}, "expected the arrays words"),
         ({"words": np.array(["a"]), "vectors": np.ones((2, 3))}, "1 words and vectors"),
         ({"words": np.array(["a", "b"]), "vectors": np.ones(2)}, "expected the arrays words"),
-        ({"words": np.array(["a", None]), "vectors": np.ones((2, 3))}, "not a readable npz"),
+        ({"words": np.array(["a", None]), "vectors": np.ones((2, 3))}, "expected the arrays words"),
         ({"words": np.array(["dog"]), "vectors": np.full((1, 3), np.inf)}, "not finite"),
     ]:
         np.savez(path, **arrays)  # type: ignore[arg-type]
@@ -153,3 +161,44 @@ def test_a_category_is_the_mean_of_its_words(tmp_path: Path, caplog: pytest.LogC
     assert "howto" in caplog.text
     with pytest.raises(UserError, match="none of the words howto"):
         category_vectors(["howto"], tmp_path / "vectors")
+
+
+def npz(path: Path, **arrays: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in arrays.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+def npy(shape: str, descr: str = "<f4", values: bytes = b"") -> bytes:
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + values
+
+
+@pytest.mark.parametrize(
+    ("words", "vectors"),
+    [
+        (npy("(100000000000,)", "<U8"), npy("(100000000000, 3)")),
+        (npy("(-1,)", "<U8"), npy("(-1, 3)")),
+        (npy("(1,)", "<U900000000"), npy("(1, 3)")),
+        (npy("(2,)", "<U3", b"1234"), npy("(2, 3)")),
+        (npy("(1,)", "<U1", b"d\0\0\0"), npy("(1, 100000000000)")),
+        (npy("(1,)", "<U1", b"d\0\0\0"), npy("(1, 3)", "|O")),
+        (npy("(1,)", "|O"), npy("(1, 3)")),
+        (b"", npy("(1, 3)")),
+        (npy("(1"), npy("(1, 3)")),
+    ],
+)
+def test_sizes_that_an_npz_claims_are_not_believed(tmp_path: Path, words: bytes, vectors: bytes) -> None:
+    with pytest.raises(UserError, match=r"expected the arrays|not a readable npz|cut off"):
+        load_vectors(npz(tmp_path / "v.npz", words=words, vectors=vectors), ["d"])
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "v.npz"
+    np.savez_compressed(path, words=np.array(["dog"] * 50), vectors=np.random.default_rng(0).normal(size=(50, 30)))
+    whole = path.read_bytes()
+    for place in range(30, 400, 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with suppress(UserError):
+            load_vectors(path, ["dog"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -155,9 +156,36 @@ def an_escaping_id(path: Path) -> None:
         file["ids"], file["a"] = ["../x"], np.zeros((1, 2, 3))
 
 
+def an_endless_video(path: Path) -> None:
+    with h5py.File(path, "w") as file:  # no value of it is in the file
+        file.create_dataset("video0", (10**12, 1024), "f4", chunks=(16, 1024))
+
+
+def a_bomb(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("ids", data=["x"])
+        file.create_dataset("a", (1, 2, 3), "f4", maxshape=(None, None, None), chunks=(2**10, 2**10, 2**10 - 1))
+
+
+def endless_ids(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("ids", (10**12,), "S8", chunks=(16,))
+        file.create_dataset("a", (10**12, 4), "f4", chunks=(16, 4))
+
+
+def too_large_numbers(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["video0"] = np.full((2, 3), 1e300)
+
+
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("write", "message"),
     [
+        (an_endless_video, "too large for features"),
+        (a_bomb, "too large for features"),
+        (endless_ids, "claims 1000000000000 ids"),
+        (too_large_numbers, "float16 cannot hold"),
         (no_file, "is not a file"),
         (not_hdf5, "not an HDF5 file"),
         (empty, "holds no features"),
@@ -181,3 +209,13 @@ def test_arguments_that_name_no_modality_are_explained(tmp_path: Path, hoca: Com
     result = hoca("data", "import-features", "features.h5", "--out", tmp_path / "store")
     assert result.code == 2
     assert "features.h5" in result.complaint
+
+
+def test_any_damaged_byte_gives_features_or_one_line(tmp_path: Path) -> None:
+    one_array(tmp_path / "whole.h5")
+    whole = (tmp_path / "whole.h5").read_bytes()
+    path = tmp_path / "f.h5"
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with suppress(UserError):
+            import_features({"image": path}, FeatureStore(tmp_path / f"store-{place}"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -162,3 +163,45 @@ def test_headers_of_many_files_are_read_quickly_and_once(tmp_path: Path) -> None
     for id in store.ids():
         store.path(id).unlink()
     assert store.specification == SPECIFICATION
+
+
+def write_raw(folder: Path, about: object, values: np.ndarray | None = None) -> None:
+    save_file(
+        {"image": np.ones((2, 3), np.float16) if values is None else values},
+        folder / "v.safetensors",
+        metadata={FORMAT: about if isinstance(about, str) else json.dumps(about)},
+    )
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        "[" * 10**5,
+        [],
+        {"modalities": 3},
+        {"modalities": [["image"]]},
+        {"modalities": ["nosuch"]},
+        {"specification": []},
+        {"specification": "text"},
+        {"absent": [1]},
+        {"duration": "long"},
+        {"size": [1]},
+    ],
+    ids=lambda about: str(about)[:30],
+)
+def test_a_hostile_header_is_named(tmp_path: Path, about: object) -> None:
+    write_raw(tmp_path, about)
+    with pytest.raises(UserError, match=r"v.safetensors is not a feature file of hoca"):
+        FeatureStore(tmp_path).header("v")
+
+
+def test_values_that_are_no_floats_are_named(tmp_path: Path) -> None:
+    write_raw(tmp_path, {}, np.ones((2, 3), np.int64))
+    with pytest.raises(UserError, match="values of other types than F16"):
+        FeatureStore(tmp_path)["v"]
+
+
+def test_a_pipe_in_the_store_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "v.safetensors")
+    with pytest.raises(UserError, match="not a readable feature file"):
+        FeatureStore(tmp_path).header("v")

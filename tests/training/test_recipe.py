@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from hoca.models import registry
 from hoca.models.baselines.sa_lstm import SALSTM, SALSTMConfig
 from hoca.models.hoca import HocaConfig
 from hoca.options import about, option
-from hoca.training import Recipe, read_recipe
+from hoca.training import Recipe, read_recipe, train
 from hoca.training.recipe import SECTIONS, Stage, read_run
 
 RECIPES = sorted((Path(__file__).parent.parent.parent / "recipes").glob("*.yaml"))
@@ -347,3 +349,60 @@ def test_each_stage_begins_from_the_one_before_it_and_has_its_vectors() -> None:
     recipe = Recipe.of({"run": "r", "data": {"word_vectors": "v.npz"}, "stages": stages})
     assert [stage.init_from for stage in recipe.in_stages()] == [None, "r/1-a", "r/2-b", "default"]
     assert [stage.data.word_vectors for stage in recipe.in_stages()] == ["v.npz", None, None, None]
+
+
+def bomb(key: str) -> str:
+    lines = ["x0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 20)]
+    return "\n".join([*lines, f"{key}: *x19", ""])
+
+
+HOSTILE = {
+    "a bomb of aliases": bomb("run"),
+    "a bomb in the model": "init_from: default\n" + bomb("model"),
+    "a bomb in one value": "run: " + "[" + bomb("a").replace("\n", ", ").replace(": &", " : &") + "]",
+    "an alias within itself": "run: &a [*a]",
+    "keys that are lists": "? [a, b]\n: 1\n",
+    "keys that are tables": "{{a: 1}: 2}",
+    "deep lists": "run: " + "[" * 5000 + "]" * 5000,
+    "a seed without end": "seed: 0x" + "f" * 5000,
+    "a large seed": "seed: 18446744073709551616",
+    "a negative seed": "seed: -1",
+    "many workers": "train: {workers: 100000}",
+    "an endless batch": "train: {batch_size: 1000000000000}",
+    "countless samples": "train: {samples: 1000000000}",
+    "a large rate": "train: {learning_rate: 1e300}",
+    "a NUL": 'run: "a\\0b"',
+    "half a character": 'run: "a\\ud800b"',
+    "a long key": "k" * 500_000 + ": 1",
+    "a long key of a section": "train: {" + "k" * 500_000 + ": 1}",
+    "a long value": "device: " + "k" * 500_000,
+    "more than a recipe": "# " + "x" * (1 << 20),
+    "a python object": "run: !!python/object/apply:os.system [true]",
+    "binary": "run: !!binary aGVsbG8=",
+    "a set": "train: !!set {a, b}",
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_recipe_ends_in_one_short_line(tmp_path: Path, tiny_data: Path, case: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(HOSTILE[case])
+    begun = time.monotonic()
+    with pytest.raises(UserError) as stopped:
+        train(read_recipe(path, [f"data={tiny_data}", f"data.features={tmp_path}"]))
+    assert "\n" not in str(stopped.value)
+    assert len(str(stopped.value)) < 2000
+    assert time.monotonic() - begun < 10
+
+
+def test_a_pipe_is_no_recipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_recipe(tmp_path / "pipe")
+
+
+def test_an_anchor_is_a_value_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("seed: &n 3\ntrain: {epochs: *n}\n")
+    assert read_recipe(path).train.epochs == 3

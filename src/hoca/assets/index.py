@@ -135,6 +135,9 @@ def _stream(client: Any, url: str, partial: Path, size: int, progress: OnProgres
         done = have if resumed else 0
         with open(partial, "ab" if resumed else "wb") as file:
             for chunk in response.iter_bytes(_CHUNK):
-                file.write(chunk)
                 done += len(chunk)
+                if done > size:
+                    partial.unlink()  # nothing to resume
+                    raise OSError(f"more than the {size} bytes that it has: the index sends another file")
+                file.write(chunk)
                 progress(done, size)

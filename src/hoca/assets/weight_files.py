@@ -14,6 +14,8 @@ from safetensors.numpy import load_file
 
 from hoca.errors import UserError
 
+DEEPEST = 32  # groups within groups
+MOST_BYTES = 1 << 32  # of one array
 KINDS = ".safetensors, .pt or .pth, .npz, .h5"
 
 
@@ -74,11 +76,26 @@ def _h5(path: Path) -> dict[str, np.ndarray]:
     except ImportError:
         raise UserError(f"{path}: reading HDF5 needs h5py: pip install 'hoca[h5]'") from None
     arrays: dict[str, np.ndarray] = {}
-
-    def keep(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiu":
-            arrays[name] = item[()]
-
     with h5py.File(path, "r") as file:
-        file.visititems(keep)
+        _gather(file, "", arrays, 0)
     return arrays
+
+
+def _gather(group: Any, start: str, arrays: dict[str, np.ndarray], depth: int) -> None:
+    """The numbers of a group and of those within it; what lies in another file is refused, not read."""
+    import h5py
+
+    if depth > DEEPEST:
+        raise ValueError("groups within groups without end")
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise ValueError(f"{name} points elsewhere")
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            _gather(item, f"{start}{name}/", arrays, depth + 1)
+        elif isinstance(item, h5py.Dataset) and item.dtype.kind in "fiu":
+            if item.is_virtual or item.external:
+                raise ValueError(f"the values of {name} lie in another file")
+            if item.nbytes > MOST_BYTES:
+                raise ValueError(f"{name} claims {item.nbytes} bytes")
+            arrays[start + name] = item[()]

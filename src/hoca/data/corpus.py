@@ -12,7 +12,7 @@ from typing import Any
 
 from hoca.data.problems import OnProblem, Problems, Report
 from hoca.errors import UserError
-from hoca.files import replacing
+from hoca.files import replacing, require_file
 from hoca.options import encodable
 
 SPLITS = ("train", "validation", "test")
@@ -127,6 +127,7 @@ def write_corpus(corpus: Corpus, folder: Path | str) -> Path:
 
 def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
     try:
+        require_file(path)
         content = path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"no captions file {path}: a dataset folder holds captions.jsonl and features/") from None
@@ -225,6 +226,7 @@ def _category(row: dict[str, Any], named: tuple[str, ...]) -> str | None:
 
 def _read_categories(path: Path) -> tuple[str, ...]:
     try:
+        require_file(path)
         names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
     except FileNotFoundError:
         return ()
@@ -238,4 +240,6 @@ def _read_categories(path: Path) -> tuple[str, ...]:
 def _categories_of(videos: Iterable[Video]) -> tuple[str, ...]:
     """Numbers in their order first, then names in the order of the alphabet."""
     found = {video.category for video in videos if video.category is not None}
-    return tuple(sorted(found, key=lambda name: (0, int(name), "") if name.isdecimal() else (1, 0, name)))
+    return tuple(
+        sorted(found, key=lambda name: (0, int(name), "") if name.isdecimal() and len(name) < 20 else (1, 0, name))
+    )

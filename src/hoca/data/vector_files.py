@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import mmap
 import re
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from hoca.errors import UserError
+from hoca.options import shortened
 
 Row = tuple[str, Callable[[], np.ndarray]]  # a word, and how to read its vector
 FORMATS = "word2vec (binary or text), GloVe text, or npz with words and vectors"
+
+WIDEST = 1 << 16  # no vector is as wide
+MOST_BYTES = 1 << 30  # of the words of an npz file
+SPOILT = (SyntaxError, tokenize.TokenError)  # by which numpy complains of the header of an array
 
 
 @dataclass
@@ -47,8 +55,8 @@ def open_vectors(path: Path) -> Iterator[VectorFile]:
                 yield opened
             return
         header = re.match(rb"(\d+) (\d+)[ \r]*\n", start)
-        if header and int(header[2]) == 0:
-            raise UserError(f"{path}, line 1: vectors of width 0: give {FORMATS}")
+        if header:
+            _check_promise(header[1], header[2], path)
         if header is None:
             yield _glove(file, start, path)
         elif _is_text(start[header.end() :]):
@@ -57,6 +65,18 @@ def open_vectors(path: Path) -> Iterator[VectorFile]:
         else:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 yield VectorFile(int(header[2]), _binary(content, header.end(), int(header[1]), int(header[2]), path))
+
+
+def _check_promise(words: bytes, width: bytes, path: Path) -> None:
+    """What a first line promises must fit into the file, before room is made for it."""
+    if len(words) > 12 or len(width) > 12 or 2 * int(words) * int(width) > path.stat().st_size:
+        promised = f"{words[:12].decode()} vectors of width {width[:12].decode()}"
+        raise UserError(
+            f"{path} cannot hold the {promised} that its first line promises: it is cut off, or a "
+            "text file whose first rows are damaged"
+        )
+    if int(width) == 0 or int(words) == 0:
+        raise UserError(f"{path}, line 1: {int(words)} words, vectors of width {int(width)}: give {FORMATS}")
 
 
 def _is_text(after_header: bytes) -> bool:
@@ -132,19 +152,32 @@ def _binary(content: mmap.mmap, place: int, words: int, width: int, path: Path) 
 def _open_npz(path: Path) -> Iterator[VectorFile]:
     wrong = f"{path}: expected the arrays words [n] (text) and vectors [n, E] (numbers)"
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            words = arrays["words"]
         with zipfile.ZipFile(path) as archive, archive.open("vectors.npy") as file:
+            words = _npz_words(archive)
             shape, fortran, dtype = _npy_header(file)
             if words.ndim != 1 or words.dtype.kind not in "US" or len(shape) != 2 or dtype.kind not in "fiu":
                 raise UserError(f"{wrong}, found {words.dtype} {list(words.shape)} and {dtype} {list(shape)}")
-            if shape[0] != len(words) or fortran or not shape[1]:
+            if shape[0] != len(words) or fortran or not 1 <= shape[1] < WIDEST:
                 raise UserError(f"{wrong} in C order, found {len(words)} words and vectors {list(shape)}")
             yield VectorFile(shape[1], _npz_rows(file, words, dtype, shape[1], path))
     except KeyError as error:
         raise UserError(f"{wrong} ({error})") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except UserError:
+        raise
+    except (ValueError, OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, *SPOILT) as error:
         raise UserError(f"{path} is not a readable npz file ({error}): fetch it again") from None
+
+
+def _npz_words(archive: zipfile.ZipFile) -> np.ndarray:
+    """The words, whose size is bounded before they are unpacked: a small archive can hold a large array."""
+    with archive.open("words.npy") as file:
+        shape, _, dtype = _npy_header(file)
+        size = prod(shape) * dtype.itemsize
+        if dtype.kind not in "US":
+            return np.empty(shape if size < MOST_BYTES else 0, dtype)  # which the caller names
+        if not 0 <= size < MOST_BYTES:
+            raise ValueError(f"words of {shortened(size)} bytes")
+        return np.frombuffer(file.read(size), dtype).reshape(shape)
 
 
 def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -164,7 +197,8 @@ def _npz_rows(file: IO[bytes], words: np.ndarray, dtype: np.dtype, width: int, p
         word = name.decode("utf-8", errors="replace") if isinstance(name, bytes) else str(name)
 
         def read(row: bytes = row, word: str = word) -> np.ndarray:
-            vector = np.frombuffer(row, dtype=dtype).astype(np.float32)
+            with np.errstate(over="ignore"):
+                vector = np.frombuffer(row, dtype=dtype).astype(np.float32)
             if not np.isfinite(vector).all():
                 raise UserError(f"{path}: the vector of {word!r} has values that are not finite")
             return vector
@@ -175,7 +209,8 @@ def _npz_rows(file: IO[bytes], words: np.ndarray, dtype: np.dtype, width: int, p
 def _numbers(fields: list[bytes]) -> np.ndarray | None:
     """The fields as finite numbers, or None."""
     try:
-        vector = np.array([float(field) for field in fields], dtype=np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold is told by name
+            vector = np.array([float(field) for field in fields], dtype=np.float32)
     except ValueError:
         return None
     return vector if np.isfinite(vector).all() else None

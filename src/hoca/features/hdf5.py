@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ from hoca.progress import track
 Layout = Literal["datasets", "array"]
 MADE = "hoca"  # attribute of an exported file: how its features were made, as JSON
 ENDING = ".h5"
+MOST_BYTES = 1 << 30  # of the features of one video, and of what is unpacked at once
+MOST_VIDEOS = 1 << 26
 
 
 class FeatureFile:
@@ -32,6 +35,11 @@ class FeatureFile:
 
     def __init__(self, file: Any, path: Path) -> None:
         self.path = path
+        with _readable(path):
+            self._find(file)
+
+    def _find(self, file: Any) -> None:
+        path = self.path
         plain = dict(_datasets(file, path))
         ids = [name for name, data in plain.items() if _is_text(data)]
         self._array: Any = None
@@ -56,13 +64,16 @@ class FeatureFile:
             row, length = place
             values = _read(self._array, self.path, row)
             values = values[:length] if values.ndim == 2 else values
-        values = np.atleast_2d(values.astype(np.float32))
+        with np.errstate(over="ignore"):  # what is infinite then is refused by name
+            values = np.atleast_2d(values.astype(np.float32))
         if values.ndim != 2 or 0 in values.shape:
             raise UserError(f"{self.path}: features of {id} have shape {list(values.shape)}, expected [T, width]")
         return values
 
     def _read_array(self, plain: dict[str, Any], ids: str) -> None:
         count = len(plain[ids])
+        if count > MOST_VIDEOS:
+            raise UserError(f"{self.path}: {ids!r} claims {count} ids: is the file damaged?")
         arrays = [name for name, data in plain.items() if data.ndim in (2, 3) and len(data) == count]
         if len(arrays) != 1:
             raise UserError(
@@ -159,14 +170,21 @@ def _datasets(group: Any, path: Path) -> Iterator[tuple[str, Any]]:
     import h5py
 
     for name in group:
-        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            raise UserError(f"{path}: {name} points elsewhere: copy its data into this file under that name")
-        data = group[name]
-        if isinstance(data, h5py.Dataset) and data.shape:
-            if data.is_virtual or data.external:
-                raise UserError(f"{path}: the values of {name} lie in another file: copy them into this one")
-            if data.dtype.kind in "fiu" or _is_text(data):
-                yield name, data
+        data = _item(group, name, path)
+        if isinstance(data, h5py.Dataset) and data.shape and (data.dtype.kind in "fiu" or _is_text(data)):
+            yield name, data
+
+
+def _item(group: Any, name: str, path: Path) -> Any:
+    """A member of a group; one whose values lie in another file is refused, which would otherwise be read unasked."""
+    import h5py
+
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise UserError(f"{path}: {name} points elsewhere: copy its data into this file under that name")
+    item = group[name]
+    if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
+        raise UserError(f"{path}: the values of {name} lie in another file: copy them into this one")
+    return item
 
 
 def _grouped(file: Any, path: Path) -> Iterator[tuple[str, Any]]:
@@ -182,10 +200,26 @@ def _grouped(file: Any, path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read(data: Any, path: Path, row: Any = ()) -> np.ndarray:
+    rows = 1 if row == () else max(data.shape[0], 1)
+    chunk = prod(data.chunks or ()) * data.dtype.itemsize
+    if data.nbytes // rows > MOST_BYTES or chunk > MOST_BYTES:
+        raise UserError(f"{path}: {data.name} claims shape {list(data.shape)}, too large for features: is it damaged?")
     try:
         return np.asarray(data[row])
     except (OSError, RuntimeError, ValueError) as error:
         raise UserError(f"{path}: {data.name} cannot be read ({error}): fetch the file again") from None
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """h5py complains of damage in many ways."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{path} is an HDF5 file that cannot be read ({reason}): fetch it again") from None
 
 
 def _is_text(data: Any) -> bool:
@@ -195,11 +229,12 @@ def _is_text(data: Any) -> bool:
 
 
 def _origin(file: Any, path: Path) -> dict[str, Any]:
-    made = file.attrs.get(MADE)
+    with _readable(path):
+        made = file.attrs.get(MADE)
     if isinstance(made, str):
         try:
             known = json.loads(made)
-        except ValueError:
+        except (ValueError, RecursionError):
             known = None
         if isinstance(known, dict):
             return known

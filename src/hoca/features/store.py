@@ -22,6 +22,7 @@ from hoca.files import replacing
 
 FORMAT = "hoca-features-1"
 SUFFIX = ".safetensors"
+DTYPES = {"F16", "F32", "F64"}
 FIRST = ("image", "motion", "audio")
 LONGEST_NAME = 200  # bytes; file systems allow 255, and a file being written has a longer name
 
@@ -72,7 +73,12 @@ class FeatureStore:
         """Features [T, width], float32, of the modalities that the video has, in the order of `widths`."""
         with self._open(id) as file:
             header = _header(file, self.path(id))
-            return {name: file.get_tensor(name).astype(np.float32) for name in ordered(header.shapes)}
+            try:
+                return {name: file.get_tensor(name).astype(np.float32) for name in ordered(header.shapes)}
+            except (SafetensorError, OSError) as error:
+                raise UserError(
+                    f"{self.path(id)} is not a readable feature file ({error}): delete it and extract it again"
+                ) from None
 
     def header(self, id: str) -> Header:
         with self._open(id) as file:
@@ -184,10 +190,12 @@ class FeatureStore:
 
     def _open(self, id: str) -> Any:
         path = self.path(id)
+        if not path.exists():
+            raise UserError(f"no features of video {id} in {self.folder}: extract them first")
+        if not path.is_file():  # to open a pipe would wait for ever
+            raise UserError(f"{path} is not a readable feature file (no file at all): delete it and extract it again")
         try:
             return safe_open(path, framework="numpy")
-        except FileNotFoundError:
-            raise UserError(f"no features of video {id} in {self.folder}: extract them first") from None
         except (SafetensorError, OSError) as error:
             raise UserError(
                 f"{path} is not a readable feature file ({error}): delete it and extract it again"
@@ -221,12 +229,19 @@ def _header(file: Any, path: Path) -> Header:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
         if any(len(shape) != 2 for shape in shapes.values()):
             raise ValueError(f"shapes {shapes}, expected [steps, width]")
-        return Header(
+        if any(file.get_slice(name).get_dtype() not in DTYPES for name in shapes):
+            raise ValueError(f"values of other types than {', '.join(sorted(DTYPES))}")
+        header = Header(
             shapes,
             about.get("specification", {}),
             about.get("absent", {}),
             about.get("duration"),
             about.get("size"),
         )
-    except (ValueError, TypeError, AttributeError, SafetensorError) as error:
+        if not (isinstance(header.specification, dict) and isinstance(header.absent, dict)):
+            raise ValueError("its specification or what is absent is no table")
+        if not (isinstance(header.duration, float | int | None) and isinstance(header.size, int | None)):
+            raise ValueError("its duration or size is no number")
+        return header
+    except (ValueError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise UserError(f"{path} is not a feature file of hoca ({error}): delete it and extract it again") from None

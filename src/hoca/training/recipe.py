@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,12 +13,13 @@ import yaml
 
 from hoca.checkpoint.migrate import FLAT_KEYS, GONE, sections, without_gone
 from hoca.errors import UserError, nearest
-from hoca.files import replacing
+from hoca.files import replacing, require_file
 from hoca.generation import Search
 from hoca.models import entry
-from hoca.options import COMMAND_LINE, about, check_bounds, convert, option, read_arguments
+from hoca.options import COMMAND_LINE, about, check_bounds, convert, load_yaml, option, read_arguments, shortened
 
 DEFAULT_MODEL = "l-hoca-ubt"
+MOST_BYTES = 1 << 20  # of a recipe
 SHORT = {"model": "model.name", "data": "data.folder"}  # on the command line
 
 
@@ -38,9 +40,9 @@ class DataSection:
     features: str | None = option(None, "another folder of features than the data's own")
     modalities: tuple[str, ...] = option((), "which ones to use, in this order; empty = all that the features have")
     on_problem: Literal["stop", "skip"] = option("stop", "what to do about broken lines and missing features")
-    min_count: int = option(1, "words seen less often in the training captions are <unk>", least=1)
+    min_count: int = option(1, "words seen less often in the training captions are <unk>", least=1, below=1 << 31)
     vocabulary: str | None = option(None, "a vocabulary.json to use in place of the words of the training captions")
-    max_words: int = option(30, "longer captions are cut", least=1)
+    max_words: int = option(30, "longer captions are cut", least=1, below=1 << 12)
     word_vectors: str | None = option(
         None, "word vectors: a word2vec, GloVe or npz file, or an asset; their width replaces the model's `embedding`"
     )
@@ -57,14 +59,14 @@ class TrainSection:
         "what the words are trained for: xe (eq. 24), wxe, scst-loo, scst-greedy, scst-consensus or beam-reward; "
         "captioners with goals: hrl-worker, hrl-manager",
     )
-    batch_size: int = option(25, "videos in a global batch", least=1)
-    captions_per_video: int = option(1, "captions of each video in a batch; 0 = all of them", least=0)
-    epochs: int = option(100, "at most", least=1)
-    learning_rate: float = option(1e-4, "of Adam", least=0)
+    batch_size: int = option(25, "videos in a global batch", least=1, below=1 << 20)
+    captions_per_video: int = option(1, "captions of each video in a batch; 0 = all of them", least=0, below=1 << 16)
+    epochs: int = option(100, "at most", least=1, below=1 << 31)
+    learning_rate: float = option(1e-4, "of Adam", least=0, below=1 << 20)
     schedule: Literal["constant", "cosine"] = option("constant", "of the learning rate, after the warm-up")
-    warmup: int = option(0, "steps over which the learning rate rises from zero", least=0)
-    weight_decay: float = option(0.0, "decoupled, as in AdamW", least=0)
-    gradient_clip: float = option(0.0, "largest norm of the gradient; 0 = no limit", least=0)
+    warmup: int = option(0, "steps over which the learning rate rises from zero", least=0, below=1 << 31)
+    weight_decay: float = option(0.0, "decoupled, as in AdamW", least=0, below=1 << 20)
+    gradient_clip: float = option(0.0, "largest norm of the gradient; 0 = no limit", least=0, below=1 << 60)
     label_smoothing: float = option(0.0, "share of the target spread over all words", least=0, below=1)
     modality_dropout: float = option(
         0.0, "probability that a modality of a training video is dropped; one always stays", least=0, below=1
@@ -72,17 +74,23 @@ class TrainSection:
     ema_decay: float = option(
         0.0, "decay of a running average of the weights, which is validated and kept; 0 = off", least=0, below=1
     )
-    samples: int = option(5, "captions of the model's own for each video, for objectives with rewards", least=2)
-    xe_weight: float = option(0.1, "weight of eq. 24 beside a reward", least=0)
+    samples: int = option(
+        5, "captions of the model's own for each video, for objectives with rewards", least=2, below=1 << 10
+    )
+    xe_weight: float = option(0.1, "weight of eq. 24 beside a reward", least=0, below=1 << 20)
     parts: tuple[str, ...] = option((), "parts of the model to train, by the beginning of their names; empty = all")
     precision: Literal["float32", "bf16"] = option("float32", "bf16 = autocast")
     cuda_graph: Literal["auto", "on", "off"] = option("auto", "a step as one CUDA graph, which auto does on a GPU")
     workers: int = option(
         0, "processes that prepare batches; 0 = features are kept on the training device", least=0, below=1 << 10
     )
-    patience: int = option(0, "stop after so many validations without a better CIDEr; 0 = never", least=0)
-    validate_every: int = option(1, "epochs between validations", least=1)
-    checkpoint_every: int = option(0, "steps between checkpoints within an epoch; 0 = at its end only", least=0)
+    patience: int = option(
+        0, "stop after so many validations without a better CIDEr; 0 = never", least=0, below=1 << 31
+    )
+    validate_every: int = option(1, "epochs between validations", least=1, below=1 << 31)
+    checkpoint_every: int = option(
+        0, "steps between checkpoints within an epoch; 0 = at its end only", least=0, below=1 << 31
+    )
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -99,7 +107,7 @@ class Stage:
 @dataclass(frozen=True)
 class Recipe:
     run: str = option("runs/run", "folder of the run: checkpoints, metrics, curves")
-    seed: int = option(0, "of the initial weights, the order of the data and dropout")
+    seed: int = option(0, "of the initial weights, the order of the data and dropout", least=0, below=1 << 63)
     device: str = option("auto", "auto = the GPU if there is one")
     init_from: str | None = option(
         None, "a run, a checkpoint or `default` whose weights, words and model to begin from; model options change it"
@@ -111,6 +119,7 @@ class Recipe:
     stages: tuple[Stage, ...] = ()  # to run one after the other, each with its own changes
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         from hoca.training.objectives import OBJECTIVES  # which know the sections of a recipe
 
         if self.train.objective not in OBJECTIVES:
@@ -259,7 +268,7 @@ def _unknown(key: str, model: str | None = None) -> str:
     if key in FLAT_KEYS:
         return f"{key!r} is now {FLAT_KEYS[key]!r}"
     known = [*about(Recipe), *(name for section in SECTIONS for name in _keys(section, model))]
-    return f"there is no key {key!r}: {nearest(str(key), known)}"
+    return f"there is no key {shortened(key)}: {nearest(str(key), known)}"
 
 
 def _checked(section: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -270,7 +279,7 @@ def _checked(section: str, given: Mapping[str, Any], where: str) -> dict[str, An
             renamed = FLAT_KEYS.get(str(key), "")
             if renamed.startswith(f"{section}."):
                 raise UserError(f"{where}: {section}.{key} is now {renamed!r}")
-            raise UserError(f"{where}: there is no key {section}.{key}: {nearest(str(key), known)}")
+            raise UserError(f"{where}: there is no key {section}.{str(key)[:60]}: {nearest(str(key), known)}")
     return convert(SECTIONS[section], given, f"{where}: {section}")
 
 
@@ -286,7 +295,9 @@ def _model(given: Mapping[str, Any], where: str, values: Mapping[str, Any]) -> M
         known = _keys("model", name)
     for key in options:
         if key not in known:
-            raise UserError(f"{where}: {name or DEFAULT_MODEL} has no option model.{key}: {nearest(str(key), known)}")
+            raise UserError(
+                f"{where}: {name or DEFAULT_MODEL} has no option model.{str(key)[:60]}: {nearest(str(key), known)}"
+            )
     entry(name or DEFAULT_MODEL).model.Config.check_options(options, f"{where}: model")
     return ModelSection(name, options)
 
@@ -309,7 +320,9 @@ def _stage(number: int, given: Any, where: str) -> Stage:
     changes = {key: value for key, value in given.items() if key != "name"}
     for key, value in changes.items():
         if key not in SECTIONS and key != "init_from":
-            raise UserError(f"{where}: stage {name} has the key {key!r}: give init_from, {', '.join(SECTIONS)}")
+            raise UserError(
+                f"{where}: stage {name} has the key {shortened(key)}: give init_from, {', '.join(SECTIONS)}"
+            )
         if key in SECTIONS and not isinstance(value, Mapping):
             raise UserError(f"{where}: {key} of stage {name} is a section, a table of keys")
     return Stage(name, changes)
@@ -317,9 +330,10 @@ def _stage(number: int, given: Any, where: str) -> Stage:
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-        _require_single_keys(path, yaml.compose(text, yaml.SafeLoader))
-        values = yaml.safe_load(text)
+        require_file(path)
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"the recipe {path} is larger than {MOST_BYTES} bytes: give a YAML file of a few keys")
+        values = load_yaml(path.read_text(encoding="utf-8"), partial(_require_single_keys, path))
     except OSError as error:
         raise UserError(f"the recipe {path} cannot be read ({error.strerror}): give a YAML file") from error
     except UnicodeDecodeError as error:
@@ -343,9 +357,12 @@ def _require_single_keys(path: Path, node: Any) -> None:
     for each in node.value if isinstance(node, yaml.SequenceNode) else ():
         _require_single_keys(path, each)
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        if key.value in seen:
-            raise UserError(f"the recipe {path} has the key {key.value!r} twice: keep one of them")
-        seen.add(key.value)
+        name = key.value if isinstance(key, yaml.ScalarNode) else ""
+        if not name:
+            raise UserError(f"the recipe {path} has a key that is no text, at line {key.start_mark.line + 1}")
+        if name in seen:
+            raise UserError(f"the recipe {path} has the key {shortened(name)} twice: keep one of them")
+        seen.add(name)
         _require_single_keys(path, value)
 
 
