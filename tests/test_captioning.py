@@ -22,6 +22,7 @@ from hoca.training import train
 from hoca.training.report import evaluate
 
 from .categories import CATEGORIES, train_with_categories
+from .conftest import Command
 from .training.tiny import tiny, write_captions
 
 OPTIONS = binding.Options(
@@ -230,3 +231,14 @@ def test_limits_hold_from_when_they_are_set(run: Path, data: Path) -> None:
     captioner.limits = None
     assert captioner.caption(clip).text == text
     captioner.close()
+
+
+def test_words_of_a_foreign_model_command_no_terminal(run: Path, data: Path, tmp_path: Path, hoca: Command) -> None:
+    found = read_checkpoint(Checkpoints(run).best)
+    found.facts["vocabulary"] = [f"{word}\x1b[2J\x9b2J" for word in found.facts["vocabulary"]]
+    write_checkpoint(tmp_path / "foreign.safetensors", found)
+    for more in ((), ("--json",)):
+        result = hoca("caption", clips(data, silent=False)[0], "--model", tmp_path / "foreign.safetensors", *more)
+        assert result.code == 0
+        assert result.out.strip().isprintable()
+        assert "x1b" in result.out if not more else "[2J" in json.loads(result.out)["text"]

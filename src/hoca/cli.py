@@ -16,6 +16,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from hoca.errors import UserError
+from hoca.files import escaped
 from hoca.options import from_arguments
 from hoca.progress import bar, say
 
@@ -68,7 +69,7 @@ def _run() -> int:
         return code
     except (UserError, ClickException) as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        say("hoca: " + " ".join(message.split()))
+        say("hoca: " + escaped(" ".join(message.split())))
         return 2
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
@@ -123,7 +124,7 @@ def caption(
                 write_report(collect(file, [(model_name(model), captioner, found)]), report)
         except UserError as error:
             failed += 1
-            say(f"hoca: {error}")
+            say(f"hoca: {escaped(str(error))}")
             continue
         if as_json:
             _print_json({"video": printable(file)} | found.to_json())
@@ -131,7 +132,7 @@ def caption(
         doubt = " ?" if found.unsure(least) else ""
         unsure = unsure or bool(doubt)
         name = f"{printable(file)}: " if len(files) > 1 else ""
-        print(f"{name}{found.text}{doubt}", flush=True)
+        print(f"{name}{escaped(found.text)}{doubt}", flush=True)
         if "image" in found.absent:
             say(f"{name}nothing was seen ({found.absent['image']}): the sentence is from the rest alone")
     captioner.close()
@@ -182,7 +183,7 @@ def explain(
     if out is not None:
         write_report(explained, out)
     for found in explained.captions:
-        print(f"{found.model}: {found.text}" if compare else found.text)
+        print(escaped(f"{found.model}: {found.text}" if compare else found.text))
 
 
 @plot_app.command("curves")
@@ -530,7 +531,9 @@ def _print_scores(scores: dict[str, float], as_json: bool) -> None:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    text = json.dumps(value, ensure_ascii=False)
+    # Inside a string of JSON an escape is the same character, and no terminal obeys it.
+    print("".join(mark if mark.isprintable() else json.dumps(mark)[1:-1] for mark in text), flush=True)
 
 
 if __name__ == "__main__":

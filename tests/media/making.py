@@ -123,6 +123,13 @@ def crash(frame: np.ndarray) -> np.ndarray:
     return frame
 
 
+def crash_late(frame: np.ndarray) -> np.ndarray:
+    """The first time; the second time it takes longer than what is left."""
+    time.sleep(7.5)
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return frame
+
+
 def hang(frame: np.ndarray) -> np.ndarray:
     time.sleep(600)
     return frame

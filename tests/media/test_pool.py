@@ -223,3 +223,10 @@ def test_what_a_worker_cannot_import_is_named(clip: Path, tmp_path: Path, monkey
     (tmp_path / "fleeting.py").unlink()
     with media.Decoders(1) as decoders, pytest.raises(UserError, match="cannot import"):
         decoders.decode(media.Request(clip, {"a": media.Pictures(fleeting.pick)}))
+
+
+def test_a_file_that_is_tried_again_gets_no_second_time_limit(clip: Path) -> None:
+    with media.Decoders(workers=1, limits=media.DecodeLimits(decode_seconds=8)) as decoders:
+        decoders.decode(media.Request(clip, PICTURES))  # a worker that may be at fault is tried again with another
+        with pytest.raises(UserError, match="takes longer to decode"):
+            decoders.decode(hostile(clip, making.crash_late))

@@ -63,7 +63,7 @@ def _decode(request: Request, watch: Watch, threads: int) -> DecodedVideo:
     if request.pictures and gatherer is None:
         why = "there is no picture in the file" if picture is None else "no picture can be decoded"
         absent["picture"] = why + (f" ({seen.complaint})" if picture is not None and seen.complaint else "")
-    waveform = seen.sound.waveform(seen.start) if seen.sound else None
+    waveform = _waveform(seen)
     if has_sound and waveform is None:
         absent["sound"] = "the sound cannot be decoded" + (f" ({seen.sound_complaint})" * bool(seen.sound_complaint))
     if gatherer is None and waveform is None:
@@ -142,6 +142,19 @@ def _hear(frame: Any, sound: Waveform, seen: _Seen) -> None:
         raise
     except (av.FFmpegError, OSError, ValueError) as error:
         seen.sound_complaint = seen.sound_complaint or reason(error)
+
+
+def _waveform(seen: _Seen) -> np.ndarray | None:
+    """Sound that its decoder cannot finish is absent; the pictures stay."""
+    import av
+
+    try:
+        return seen.sound.waveform(seen.start) if seen.sound else None
+    except MemoryError:
+        raise
+    except (av.FFmpegError, OSError, ValueError) as error:
+        seen.sound_complaint = seen.sound_complaint or reason(error)
+        return None
 
 
 def _add(frame: Any, gatherer: Gatherer, seen: _Seen, watch: Watch, tick: float) -> None:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
@@ -49,14 +50,17 @@ class Decoders:
         """Decode in a worker; raises UserError with one line if that is not possible. Threads may call this at once."""
         message = pickle.dumps(request)
         worker = self._idle.get()
+        spent = 0.0
         try:
             if worker is not None:
+                begun = time.monotonic()
                 try:
                     return worker.ask(request, message)
                 except _Crash:  # perhaps the fault of an earlier file: try again with a new worker
                     self._drop(worker)
+                    spent = time.monotonic() - begun
             worker = self._start()
-            return worker.ask(request, message)
+            return worker.ask(request, message, spent)
         except _Refusal:
             raise
         except BaseException:
@@ -167,13 +171,16 @@ class _Worker:
             raise UserError(
                 "no decoding process can be started: see what `python -c 'import hoca.media.worker'` says"
             ) from None
-        self.connection.settimeout(self.limits.decode_seconds + GRACE)
         self.ready = True
 
-    def ask(self, request: Request, message: bytes) -> DecodedVideo:
-        """What the worker decoded; UserError with the cause if it refused, and of another class if it died."""
+    def ask(self, request: Request, message: bytes, spent: float = 0.0) -> DecodedVideo:
+        """What the worker decoded; UserError with the cause if it refused, and of another class if it died.
+
+        spent: seconds of the time limit that another worker has taken for the same file.
+        """
         if not self.ready:
             self.await_start()
+        self.connection.settimeout(max(self.limits.decode_seconds - spent, 0.0) + GRACE)
         try:
             send(self.connection, message)
             answer = receive_answer(self.connection)
