@@ -34,7 +34,10 @@ class Bounded:
         check_bounds(self)
 
 
-@given(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text())
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"))  # what may be the name of a file
+
+
+@given(st.integers(), st.floats(allow_nan=False, allow_infinity=False), NAMES)
 def test_right_values_arrive_as_they_are(width: int, share: float, name: str) -> None:
     assert make(Sizes, ("a file", {"width": width, "share": share, "name": name})) == Sizes(width, share, name)
 
