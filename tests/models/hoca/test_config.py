@@ -59,7 +59,7 @@ def test_max_steps_is_80_where_it_is_not_given() -> None:
         ({"groups": [("image", "sound")]}, "names 'sound'"),
         ({"groups": [("image", "image")]}, "different modalities"),
         ({"groups": [()]}, "one or more different modalities"),
-        ({"groups": []}, r"orders=\(\) leave no attention over 3 modalities"),
+        ({"groups": []}, r"orders=\[\] leave no attention over 3 modalities"),
         ({"groups": [("image", "audio"), ("audio", "image")]}, "must name different groups"),
         ({"groups": ["image"]}, r"groups=\['image'\] must be a list, like"),
         ({"orders": 2}, r"orders=2 must be a list, like \[1, 2\]"),
