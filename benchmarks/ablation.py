@@ -143,8 +143,8 @@ def train(options: argparse.Namespace) -> None:
     train_as_told(wanted, options)
 
 
-def _options(dataset: str) -> binding.Options:
-    return from_arguments(binding.Options, dataset.split()[1:])
+def _options(dataset: str) -> binding.BindingOptions:
+    return from_arguments(binding.BindingOptions, dataset.split()[1:])
 
 
 @cache
@@ -291,7 +291,7 @@ def curves_figure(rows: Sequence[Row], path: Path) -> None:
 def difficulty_figure(rows: Sequence[Row], path: Path) -> None:
     """All words right, by each kind of difficulty."""
     figure = new_figure(11, 3.0)
-    plain = binding.Options()
+    plain = binding.BindingOptions()
     for axis, (name, values) in zip(figure.subplots(1, len(DIFFICULTY), sharey=True), DIFFICULTY.items(), strict=True):
         at = [getattr(plain, name), *values]
         for model in ORDERS:

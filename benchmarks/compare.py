@@ -267,11 +267,11 @@ def prepare(dataset: str, folder: Path, source: Path) -> None:
     kind, *words = dataset.split()
     given = [word for word in words if word != CATEGORY]
     if kind == "binding":
-        binding.prepare(folder, from_arguments(binding.Options, given), workers=cores())
+        binding.prepare(folder, from_arguments(binding.BindingOptions, given), workers=cores())
     elif kind == "msvd":
         msvd.prepare(source, folder, report=say)
     elif kind == "msrvtt-dinov2":
-        msrvtt_dinov2.prepare(source, folder, from_arguments(msrvtt_dinov2.Options, given), report=say)
+        msrvtt_dinov2.prepare(source, folder, from_arguments(msrvtt_dinov2.DinoOptions, given), report=say)
     else:
         msrvtt.prepare_clips(source, folder, from_arguments(msrvtt.ClipOptions, given), report=say)
     if CATEGORY in words:
@@ -351,7 +351,7 @@ def _captions(dataset: str, source: Path) -> dict[str, Sequence[str]]:
     kind, *words = dataset.split()
     if kind == "binding":
         alone = replace(
-            from_arguments(binding.Options, words), train=0, validation=0
+            from_arguments(binding.BindingOptions, words), train=0, validation=0
         )  # each clip has a seed of its own
         return {id: captions for id, _, _, captions in binding.clips(alone)}
     return {video.id: video.captions for video in (msvd if kind == "msvd" else msrvtt).read(source).videos}

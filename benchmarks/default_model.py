@@ -155,7 +155,7 @@ def prepare(options: argparse.Namespace) -> None:
         how: dict[str, Any] = {"with_dev": True} if fold == "final" else {}
         if fold.isdigit():
             how = {"fold": int(fold), "folds": FOLDS}
-        msrvtt_dinov2.prepare(options.source, data_of(options, fold), msrvtt_dinov2.Options(**how))
+        msrvtt_dinov2.prepare(options.source, data_of(options, fold), msrvtt_dinov2.DinoOptions(**how))
 
 
 def runs_of(options: argparse.Namespace) -> list[Run]:
@@ -206,7 +206,7 @@ def table(options: argparse.Namespace) -> None:
     from hoca.data import msrvtt_dinov2
     from hoca.metrics import Evaluator
 
-    examples = {each.video.id: each for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.Options())}
+    examples = {each.video.id: each for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.DinoOptions())}
     of_video: dict[str, dict[str, float]] = {}
     rows: list[dict[str, Any]] = []
     for variant, folds, seeds in [(name, FOLDS, [0]) for name in VARIANTS] + [(name, 0, range(3)) for name in VARIANTS]:
@@ -266,7 +266,7 @@ def confidence(options: argparse.Namespace) -> None:
     from hoca.data import msrvtt_dinov2
 
     captions = {
-        each.video.id: each.video.captions for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.Options())
+        each.video.id: each.video.captions for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.DinoOptions())
     }
     given, good, cider, fold = [], [], [], []
     for run in runs_of(replaced(options, [CHOSEN], [str(number) for number in range(FOLDS)], [0])):

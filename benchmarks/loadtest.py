@@ -70,7 +70,7 @@ def clips(folder: Path, given: list[Path]) -> list[Path]:
     """Eight different clips: those given, in turn, or rendered ones."""
     if given:
         return given
-    options = binding.Options(train=0, validation=0, test=8, silent=0.25, seed=3)
+    options = binding.BindingOptions(train=0, validation=0, test=8, silent=0.25, seed=3)
     made = binding.prepare(folder / "clips", options, videos=True)
     return sorted((made / "videos").glob("*.mp4"))
 

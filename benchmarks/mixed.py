@@ -88,8 +88,8 @@ def runs(options: argparse.Namespace) -> list[Run]:
     ]
 
 
-def _options(dataset: str) -> mixed_clips.Options:
-    return from_arguments(mixed_clips.Options, dataset.split()[1:])
+def _options(dataset: str) -> mixed_clips.MixedOptions:
+    return from_arguments(mixed_clips.MixedOptions, dataset.split()[1:])
 
 
 def train(options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ from .categories import CATEGORIES, train_with_categories
 from .conftest import Command
 from .training.tiny import tiny, write_captions
 
-OPTIONS = binding.Options(
+OPTIONS = binding.BindingOptions(
     train=10, validation=2, test=4, captions=2, seconds=1.0, fps=8, picture=32, silent=0.5, distractors=0
 )
 

@@ -25,7 +25,7 @@ from .conftest import Command, Device
 from .features.engines.clips import broken_links
 from .training.tiny import ENVIRONMENT, rows, tiny, tiny_file, write_dataset
 
-CLIPS = binding.Options(train=6, validation=2, test=3, captions=2, seconds=1.0, fps=8, picture=32, silent=0.5)
+CLIPS = binding.BindingOptions(train=6, validation=2, test=3, captions=2, seconds=1.0, fps=8, picture=32, silent=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from hoca.training import train
 from .conftest import Command
 from .training.tiny import tiny
 
-CLIPS = binding.Options(train=6, validation=2, test=2, captions=2, seconds=1.0, fps=8, picture=32, silent=0)
+CLIPS = binding.BindingOptions(train=6, validation=2, test=2, captions=2, seconds=1.0, fps=8, picture=32, silent=0)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from .conftest import ROOT, Command
 from .test_readme import BLOCK, Workshop
 from .training.tiny import tiny
 
-CLIPS = binding.Options(train=4, validation=2, test=2, captions=2, seconds=1.0, fps=8, picture=32, silent=0)
+CLIPS = binding.BindingOptions(train=4, validation=2, test=2, captions=2, seconds=1.0, fps=8, picture=32, silent=0)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,9 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from hoca.data import binding
 
     out = tmp_path_factory.mktemp("shipped") / "data"
-    options = binding.Options(train=0, validation=0, test=2, captions=1, seconds=1.5, fps=8, picture=64, silent=0)
+    options = binding.BindingOptions(
+        train=0, validation=0, test=2, captions=1, seconds=1.5, fps=8, picture=64, silent=0
+    )
     return binding.prepare(out, options, videos=True) / "videos"
 
 
@@ -125,7 +127,7 @@ def test_it_names_what_is_in_real_videos(captioner: VideoCaptioner, shared_data:
     from hoca.metrics import evaluate
 
     store, chosen = FeatureStore(tmp_path / "features"), []
-    for example in msrvtt_dinov2.videos(shared_data, msrvtt_dinov2.Options()):
+    for example in msrvtt_dinov2.videos(shared_data, msrvtt_dinov2.DinoOptions()):
         if example.video.split == "test":
             seen = {name: example.features[name] for name in captioner.specification if name in example.features}
             store.write(

@@ -419,7 +419,7 @@ def prepare(
     from hoca.devices import cores
 
     if dataset is Dataset.binding:
-        binding.prepare(out, from_arguments(binding.Options, options), videos=videos, workers=workers or cores())
+        binding.prepare(out, from_arguments(binding.BindingOptions, options), videos=videos, workers=workers or cores())
         return
     if source is None:
         raise UserError(f"{dataset.value} needs --source, the folder with its official files")
@@ -428,9 +428,9 @@ def prepare(
     elif dataset is Dataset.msrvtt:
         msrvtt.prepare(source, out, features=features, report=say)
     elif dataset is Dataset.msrvtt_dinov2:
-        msrvtt_dinov2.prepare(source, out, from_arguments(msrvtt_dinov2.Options, options), report=say)
+        msrvtt_dinov2.prepare(source, out, from_arguments(msrvtt_dinov2.DinoOptions, options), report=say)
     elif dataset is Dataset.mixed_clips:
-        mixed_clips.prepare(source, out, from_arguments(mixed_clips.Options, options), report=say)
+        mixed_clips.prepare(source, out, from_arguments(mixed_clips.MixedOptions, options), report=say)
     else:
         msrvtt.prepare_clips(source, out, from_arguments(msrvtt.ClipOptions, options), report=say)
 

@@ -18,10 +18,10 @@ from hoca.data.binding.words import HEARD, SILENT
 from hoca.errors import UserError
 from hoca.features import FeatureStore, light_specification
 
-SMALL = binding.Options(train=6, validation=2, test=2, silent=0.3)
+SMALL = binding.BindingOptions(train=6, validation=2, test=2, silent=0.3)
 
 options = st.builds(
-    binding.Options,
+    binding.BindingOptions,
     distractors=st.integers(0, 4),
     overlap=st.floats(0, 0.9),
     noise=st.floats(0, 0.2),
@@ -33,13 +33,13 @@ options = st.builds(
 )
 
 
-def scene_of(chosen: binding.Options, number: int = 0, split: str = "train") -> binding.Scene:
+def scene_of(chosen: binding.BindingOptions, number: int = 0, split: str = "train") -> binding.Scene:
     return binding.draw(binding.generator(chosen, split, number), chosen)
 
 
 @settings(max_examples=40, deadline=None)
 @given(options, st.integers(0, 1000))
-def test_things_differ_in_everything_and_stay_in_the_clip(chosen: binding.Options, number: int) -> None:
+def test_things_differ_in_everything_and_stay_in_the_clip(chosen: binding.BindingOptions, number: int) -> None:
     scene = scene_of(chosen, number)
     assert len(scene.things) == chosen.distractors + 1
     for names in zip(*((thing.kind, thing.colour, thing.motion) for thing in scene.things), strict=True):
@@ -60,7 +60,7 @@ def test_things_differ_in_everything_and_stay_in_the_clip(chosen: binding.Option
 
 @settings(max_examples=25, deadline=None)
 @given(options)
-def test_any_options_render_to_a_clip(chosen: binding.Options) -> None:
+def test_any_options_render_to_a_clip(chosen: binding.BindingOptions) -> None:
     scene = scene_of(chosen)
     clip = binding.render(scene, chosen)
     assert clip.frames.shape[1:] == (chosen.picture, chosen.picture, 3)
@@ -72,7 +72,7 @@ def test_any_options_render_to_a_clip(chosen: binding.Options) -> None:
 
 
 def test_what_is_told_is_what_is_shown() -> None:
-    chosen = binding.Options(noise=0, silent=0)
+    chosen = binding.BindingOptions(noise=0, silent=0)
     for number in range(40):
         scene = scene_of(chosen, number)
         clip = binding.render(scene, chosen)
@@ -100,7 +100,7 @@ def test_what_is_told_is_what_is_shown() -> None:
 
 def test_seeing_alone_cannot_tell_which_thing_is_heard() -> None:
     """Neither its place in the order nor its time, nor any word about it, says which thing the caption tells of."""
-    chosen = binding.Options(silent=0)
+    chosen = binding.BindingOptions(silent=0)
     scenes = [scene_of(chosen, number) for number in range(1500)]
     assert abs(np.mean([scene.told for scene in scenes]) - 0.5) < 0.05
     for attribute, names in (("kind", KINDS), ("colour", COLOURS), ("motion", MOTIONS)):
@@ -134,7 +134,7 @@ def test_no_word_belongs_to_two_attributes_or_to_the_grammar() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(options, st.integers(1, 6))
-def test_every_phrasing_names_every_attribute(chosen: binding.Options, count: int) -> None:
+def test_every_phrasing_names_every_attribute(chosen: binding.BindingOptions, count: int) -> None:
     scene = scene_of(chosen)
     captions = binding.sentences(scene, np.random.default_rng(0), count)
     assert len(set(captions)) == count
@@ -179,7 +179,7 @@ def test_splits_and_seeds_share_no_clip() -> None:
 )
 def test_an_option_out_of_range_names_itself(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError, match=f"binding option {next(iter(wrong))}="):
-        binding.Options(**wrong)  # type: ignore[arg-type]
+        binding.BindingOptions(**wrong)  # type: ignore[arg-type]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -260,7 +260,7 @@ def test_feature_mode_needs_no_codec(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['av'] = None\n"
         "from hoca.data import binding\n"
-        f"binding.prepare({str(tmp_path / 'out')!r}, binding.Options(train=1, validation=0, test=0))\n"
+        f"binding.prepare({str(tmp_path / 'out')!r}, binding.BindingOptions(train=1, validation=0, test=0))\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
     assert (tmp_path / "out" / "features" / "train-00000.safetensors").is_file()
@@ -280,7 +280,7 @@ def test_a_clip_is_drawn_again_from_its_folder_and_id(tmp_path: Path) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(options, st.integers(0, 1000))
-def test_moments_are_those_of_the_thing_told_of(chosen: binding.Options, number: int) -> None:
+def test_moments_are_those_of_the_thing_told_of(chosen: binding.BindingOptions, number: int) -> None:
     scene = scene_of(chosen, number)
     thing, found = scene.things[scene.told], binding.moments(scene)
     assert found.told["image"] == found.told["motion"] == ((thing.start, thing.end),)

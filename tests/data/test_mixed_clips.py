@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hoca.data import FolderDataset, mixed_clips, msrvtt, read_corpus
-from hoca.data.mixed_clips import Options, other_of, other_sounds, prepare
+from hoca.data.mixed_clips import MixedOptions, other_of, other_sounds, prepare
 from hoca.errors import UserError
 
 from ..conftest import Command
@@ -29,7 +29,7 @@ def source(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def mixed(source: Path, tmp_path: Path) -> FolderDataset:
-    return FolderDataset(prepare(source, tmp_path / "mixed", Options(fold=1, folds=3)))
+    return FolderDataset(prepare(source, tmp_path / "mixed", MixedOptions(fold=1, folds=3)))
 
 
 def test_whoever_does_not_listen_is_right_in_half_of_the_cases(mixed: FolderDataset) -> None:
@@ -67,7 +67,7 @@ def test_no_source_is_on_two_sides_nor_twice_in_a_pair(source: Path, mixed: Fold
     tested = [
         {
             video.attributes["heard"]
-            for video in mixed_clips.mix(source, _heard(source), Options(fold=fold)).split("test")
+            for video in mixed_clips.mix(source, _heard(source), MixedOptions(fold=fold)).split("test")
         }
         for fold in range(3)
     ]

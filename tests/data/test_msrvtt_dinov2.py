@@ -115,7 +115,7 @@ Prepare = Callable[..., Path]
 
 @pytest.fixture
 def prepare(miniature: Path, tmp_path: Path) -> Prepare:
-    return lambda **options: msrvtt_dinov2.prepare(miniature, tmp_path / "out", msrvtt_dinov2.Options(**options))
+    return lambda **options: msrvtt_dinov2.prepare(miniature, tmp_path / "out", msrvtt_dinov2.DinoOptions(**options))
 
 
 def test_dev_sources_validate_official_val_tests_and_the_rest_is_learned_from(prepare: Prepare) -> None:

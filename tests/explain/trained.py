@@ -13,7 +13,7 @@ from hoca.training import train
 from ..models.test_interface import Bag
 from ..training.tiny import tiny
 
-OPTIONS = binding.Options(
+OPTIONS = binding.BindingOptions(
     train=10, validation=2, test=4, captions=2, seconds=1.0, fps=8, picture=32, silent=0.5, distractors=0
 )
 

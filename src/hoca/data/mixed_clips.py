@@ -34,7 +34,7 @@ VALIDATION = 8  # one in so many of the sources that are not for testing
 
 
 @dataclass(frozen=True)
-class Options:
+class MixedOptions:
     fold: int = option(0, "the fold of the sources that is for testing, from 0", least=0)
     folds: int = option(3, "how many folds there are", least=2)
     pairs: int = option(3, "training pairs that begin with each clip; each gives four mixed clips", least=1)
@@ -48,9 +48,11 @@ class Options:
             raise UserError(f"fold={self.fold} must be below {self.folds}, the number of folds")
 
 
-def prepare(source: Path | str, out: Path | str, options: Options | None = None, *, report: Report = log.info) -> Path:
+def prepare(
+    source: Path | str, out: Path | str, options: MixedOptions | None = None, *, report: Report = log.info
+) -> Path:
     """Write a folder dataset of mixed clips, from the folder of the research data."""
-    source, out, options = Path(source), Path(out), options or Options()
+    source, out, options = Path(source), Path(out), options or MixedOptions()
     features = {id: clip for id, clip, _ in clip_features(source) if "audio" in clip}
     corpus = mix(source, list(features), options)
     store, specification = FeatureStore(out / "features"), _specification(options)
@@ -71,7 +73,7 @@ def prepare(source: Path | str, out: Path | str, options: Options | None = None,
     return out
 
 
-def mix(source: Path, ids: Sequence[str], options: Options) -> Corpus:
+def mix(source: Path, ids: Sequence[str], options: MixedOptions) -> Corpus:
     """The mixed clips of these clips, with the captions of the one heard, without any features."""
     official = read(source)
     parts: dict[str, list[Video]] = {split: [] for split in SPLITS}
@@ -124,7 +126,7 @@ def other_sounds(videos: Sequence[Video], seed: int = 0) -> dict[str, str]:
     return found
 
 
-def _split(url: str, options: Options) -> str:
+def _split(url: str, options: MixedOptions) -> str:
     if fold_of(url, options.folds) == options.fold:
         return "test"
     number = int(hashlib.sha256(f"validation {url}".encode()).hexdigest(), 16)
@@ -145,6 +147,6 @@ def _mixed(split: str, one: Video, other: Video) -> Iterator[Video]:
             yield Video(f"{first.id}+{second.id}-{heard.id}", split, heard.captions, attributes=attributes)
 
 
-def _specification(options: Options) -> dict[str, Any]:
+def _specification(options: MixedOptions) -> dict[str, Any]:
     made = {"file": "clip-features.npz", "mixed": f"two clips, {options.steps} steps of each"}
     return {name: how | made for name, how in specify(image="efficientnet-lite2").items()}

@@ -42,7 +42,7 @@ ONE_PICTURE = {"change": "only one picture of it is known"}
 
 
 @dataclass(frozen=True)
-class Options:
+class DinoOptions:
     fold: int | None = option(None, "validate with this fold of the sources, from 0, in place of the dev list")
     folds: int = option(5, "how many folds there are", least=2)
     with_dev: bool = option(False, "learn from the dev list too: nothing is left to validate with")
@@ -64,10 +64,12 @@ class Example:
     absent: Mapping[str, str]  # modality → why
 
 
-def prepare(source: Path | str, out: Path | str, options: Options | None = None, *, report: Report = log.info) -> Path:
+def prepare(
+    source: Path | str, out: Path | str, options: DinoOptions | None = None, *, report: Report = log.info
+) -> Path:
     """Write a folder dataset, from the folder of the research data."""
     source, out = Path(source), Path(out)
-    examples = list(videos(source, options or Options()))
+    examples = list(videos(source, options or DinoOptions()))
     store, specification = FeatureStore(out / "features"), specify(image=IMAGE, change=True)
     for example in examples:
         _write(store, example, specification)
@@ -80,7 +82,7 @@ def prepare(source: Path | str, out: Path | str, options: Options | None = None,
     return out
 
 
-def videos(source: Path, options: Options) -> Iterator[Example]:
+def videos(source: Path, options: DinoOptions) -> Iterator[Example]:
     """Every MSR-VTT video of which there are pictures, with all that it has."""
     official = read(source)
     pictures = dict(_frames(source)) | dict(_clip_pictures(source))
@@ -103,7 +105,7 @@ def videos(source: Path, options: Options) -> Iterator[Example]:
         yield Example(replace(video, split=split), features, absent)
 
 
-def _validates(source: Path, official: Corpus, options: Options) -> Callable[[Video], bool]:
+def _validates(source: Path, official: Corpus, options: DinoOptions) -> Callable[[Video], bool]:
     """Whether an official-train video is kept from training; all videos of one source share the answer."""
     if options.fold is not None:
         return lambda video: fold_of(video.attributes["url"], options.folds) == options.fold

@@ -20,6 +20,6 @@ def examples(folder: Path) -> list[Path]:
 
 
 def _rendered(folder: Path) -> list[Path]:
-    options = binding.Options(train=0, validation=0, test=2, silent=0, seed=1)
+    options = binding.BindingOptions(train=0, validation=0, test=2, silent=0, seed=1)
     made = binding.prepare(folder / "binding", options, videos=True)
     return sorted((made / "videos").glob("*.mp4"))

@@ -2,14 +2,14 @@
 
 from hoca.data.binding.prepare import clips, prepare
 from hoca.data.binding.render import render
-from hoca.data.binding.scene import Options, Scene, draw, generator
+from hoca.data.binding.scene import BindingOptions, Scene, draw, generator
 from hoca.data.binding.truth import Moments, clock, moments, read_options, scene_of
 from hoca.data.binding.words import LEXICON, attribute_accuracy, right_words, sentences
 
 __all__ = [
     "LEXICON",
+    "BindingOptions",
     "Moments",
-    "Options",
     "Scene",
     "attribute_accuracy",
     "clips",

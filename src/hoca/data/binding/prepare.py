@@ -13,7 +13,7 @@ from typing import Any
 
 from hoca import features, media
 from hoca.data.binding.render import render
-from hoca.data.binding.scene import SPLITS, Options, Scene, draw, generator
+from hoca.data.binding.scene import SPLITS, BindingOptions, Scene, draw, generator
 from hoca.data.binding.words import sentences
 from hoca.errors import UserError
 from hoca.features import Extracted, FeatureStore
@@ -24,7 +24,7 @@ RECORD = "binding.json"
 PART = 50  # clips that a process makes at a time
 
 
-def clips(options: Options) -> Iterator[tuple[str, str, Scene, list[str]]]:
+def clips(options: BindingOptions) -> Iterator[tuple[str, str, Scene, list[str]]]:
     """Id, split, scene and captions of every clip, in order."""
     for split in SPLITS:
         for number in range(getattr(options, split)):
@@ -33,14 +33,14 @@ def clips(options: Options) -> Iterator[tuple[str, str, Scene, list[str]]]:
             yield f"{split}-{number:05d}", split, scene, sentences(scene, rng, options.captions)
 
 
-def prepare(out: Path | str, options: Options | None = None, videos: bool = False, workers: int = 1) -> Path:
+def prepare(out: Path | str, options: BindingOptions | None = None, videos: bool = False, workers: int = 1) -> Path:
     """Write `captions.jsonl`, `features/` and, with `videos`, `videos/<id>.mp4` into `out`; return `out`.
 
     With `videos` the features come from the written files, otherwise from the rendered arrays, without any codec.
     What is done already is kept; a folder made with other options is an error. `workers` processes make the features
     of rendered arrays; the result is the same.
     """
-    out, options = Path(out), options or Options()
+    out, options = Path(out), options or BindingOptions()
     _claim(out, asdict(options) | {"videos": videos})
     specification, store = features.light_specification(), FeatureStore(out / "features")
     lines, missing = [], []
@@ -62,7 +62,7 @@ def prepare(out: Path | str, options: Options | None = None, videos: bool = Fals
     return out
 
 
-def _make(out: Path, options: Options, videos: bool, wanted: Iterable[tuple[str, Scene]]) -> None:
+def _make(out: Path, options: BindingOptions, videos: bool, wanted: Iterable[tuple[str, Scene]]) -> None:
     """Write the features of some clips, and their files with `videos`."""
     specification, store = features.light_specification(), FeatureStore(out / "features")
     with features.Extractor(specification) as extractor:
@@ -83,7 +83,7 @@ def _done(store: FeatureStore, id: str, specification: dict[str, Any]) -> bool:
         return False
 
 
-def _features(scene: Scene, options: Options, extractor: features.Extractor, file: Path | None) -> Extracted:
+def _features(scene: Scene, options: BindingOptions, extractor: features.Extractor, file: Path | None) -> Extracted:
     clip = render(scene, options)
     if file is None:
         return features.of_clip(clip, extractor)

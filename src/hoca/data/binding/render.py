@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hoca.data.binding.scene import COLOURS, Options, Scene, Sound, Thing
+from hoca.data.binding.scene import COLOURS, BindingOptions, Scene, Sound, Thing
 from hoca.media import Clip
 
 RATE = 16000
@@ -16,7 +16,7 @@ SHAKES_PER_SECOND = 2.5
 Field = np.ndarray
 
 
-def render(scene: Scene, options: Options) -> Clip:
+def render(scene: Scene, options: BindingOptions) -> Clip:
     rng = np.random.default_rng(scene.grain)
     count = max(2, round(options.seconds * options.fps))
     times = np.arange(count) / options.fps
@@ -35,7 +35,7 @@ def render(scene: Scene, options: Options) -> Clip:
     return Clip(pictures, times, count / options.fps, _sound_track(scene, options, rng), RATE)
 
 
-def _sound_track(scene: Scene, options: Options, rng: np.random.Generator) -> np.ndarray | None:
+def _sound_track(scene: Scene, options: BindingOptions, rng: np.random.Generator) -> np.ndarray | None:
     if scene.sound is None:
         return None
     waveform = rng.standard_normal(round(options.seconds * RATE), dtype=np.float32) * np.float32(0.1 * options.noise)

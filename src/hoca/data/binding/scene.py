@@ -33,7 +33,7 @@ SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
-class Options:
+class BindingOptions:
     """Size and difficulty of the dataset; the same options give the same dataset."""
 
     train: int = 2000  # clips to learn from
@@ -106,12 +106,12 @@ class Scene:
         return told | ({"sound": self.sound.name} if self.sound else {})
 
 
-def generator(options: Options, split: str, number: int) -> np.random.Generator:
+def generator(options: BindingOptions, split: str, number: int) -> np.random.Generator:
     """Every clip has a seed of its own, made of the dataset's seed, its split and its number."""
     return np.random.default_rng([options.seed, SPLITS.index(split), number])
 
 
-def draw(rng: np.random.Generator, options: Options) -> Scene:
+def draw(rng: np.random.Generator, options: BindingOptions) -> Scene:
     """A scene whose things differ in kind, colour and motion; any of them may be the one that is heard."""
     count = options.distractors + 1
     kinds, colours, motions = (
@@ -128,7 +128,7 @@ def draw(rng: np.random.Generator, options: Options) -> Scene:
     return Scene(things, 0 if silent else heard, None if silent else sound, int(rng.integers(2**62)))
 
 
-def _times(rng: np.random.Generator, count: int, options: Options) -> list[tuple[float, float]]:
+def _times(rng: np.random.Generator, count: int, options: BindingOptions) -> list[tuple[float, float]]:
     """Start and end of each thing in order: what remains of the clip is shared out at random as gaps between them."""
     lengths = options.seconds / count * rng.uniform(0.6, 0.8, count)
     gaps = rng.dirichlet(np.ones(count + 1)) * (options.seconds - lengths.sum())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from hoca.data.binding.prepare import RECORD
-from hoca.data.binding.scene import SPLITS, Options, Scene, draw, generator
+from hoca.data.binding.scene import SPLITS, BindingOptions, Scene, draw, generator
 from hoca.errors import UserError
 from hoca.media.clock import Clock, Spans
 
@@ -20,17 +20,17 @@ class Moments:
     others: dict[str, Spans]  # of the other things
 
 
-def read_options(folder: Path | str) -> Options:
+def read_options(folder: Path | str) -> BindingOptions:
     """What a folder that `prepare` made is made of."""
     path = Path(folder) / RECORD
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return Options(**{field.name: record[field.name] for field in fields(Options)})
+        return BindingOptions(**{field.name: record[field.name] for field in fields(BindingOptions)})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} does not say how the clips were made ({error}): make the dataset again") from None
 
 
-def scene_of(options: Options, id: str) -> Scene:
+def scene_of(options: BindingOptions, id: str) -> Scene:
     """The scene of the clip with this id, drawn again from its seed."""
     split, _, number = id.rpartition("-")
     if split not in SPLITS or not number.isdecimal():
@@ -46,7 +46,7 @@ def moments(scene: Scene) -> Moments:
     return Moments({"image": told, "motion": told, "audio": heard}, {"image": others, "motion": others, "audio": ()})
 
 
-def clock(scene: Scene, options: Options) -> Clock:
+def clock(scene: Scene, options: BindingOptions) -> Clock:
     """Of the rendered clip."""
     frames = max(2, round(options.seconds * options.fps))
     return Clock(frames, frames / options.fps, options.seconds if scene.sound else 0.0)
