@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-from hoca import assets
-from hoca.errors import UserError
-
 from ..training.tiny import tiny_file
 from .scripts import FOLDER, start
 
@@ -114,22 +111,3 @@ def test_parts_of_several_machines_become_one_table(experiment: Any, made: Path,
     assert len(list(experiment.read_said(table))) == 4
     start("experiment", "merge", table, *parts)
     assert len(read(table)) == 4
-
-
-def test_models_are_compared_in_one_table(tiny_data: Path, tmp_path: Path) -> None:
-    recipe = tiny_file(tmp_path, tiny_data, tmp_path / "run", epochs=1)
-    out, runs = tmp_path / "table.csv", tmp_path / "runs"
-    command = ["compare", recipe, "hoca-u", "sa-lstm", "beam=1", "--out", out, "--runs", runs, "--seeds", 1]
-    start(*command, "--stage", "train", "--jobs", 2)
-    assert len(read(runs / "table-runs.csv")) == 2
-    try:
-        assets.path("meteor-en")
-    except UserError as error:
-        pytest.skip(f"needs METEOR's word lists: {error}")
-    start(*command)
-    rows = read(out)
-    assert [(row["variant"], row["seeds"], row["videos"]) for row in rows] == [
-        ("hoca-u", "1", "6"),
-        ("sa-lstm", "1", "6"),
-    ]
-    assert all(float(row["CIDEr"]) >= 0 for row in rows)

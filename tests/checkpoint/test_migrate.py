@@ -14,7 +14,6 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-import hoca as package
 from hoca.checkpoint import SHIPPED, Checkpoint, Checkpoints, load_model, read_checkpoint, write_checkpoint
 from hoca.checkpoint.migrate import VERSION
 from hoca.errors import UserError
@@ -274,14 +273,9 @@ def test_what_was_trained_for_keeps_its_meaning(tmp_path: Path, objective: str, 
     assert (train_section["xe_weight"], train_section["cuda_graph"]) == (0.3, "on")
 
 
-def test_the_shipped_file_is_of_format_1_and_loads() -> None:
-    assert metadata(SHIPPED)["format"] == "hoca-checkpoint-1"
-    captioner = package.load(device="cpu")
-    assert captioner.model.name == "l-hoca-ub"
-    assert captioner.model.config.word_detector == ("image", "audio")
-    search = captioner.search
-    assert (search.beam, search.length_penalty, search.max_length) == (8, 1.0, 16)
-    assert (search.no_repeat, search.detector_weight) == (2, 0.15)
+def test_the_shipped_files_are_of_todays_format() -> None:
+    for path in SHIPPED.parent.glob("*.safetensors"):
+        assert metadata(path)["format"] == f"hoca-checkpoint-{VERSION}"
 
 
 @pytest.mark.parametrize(

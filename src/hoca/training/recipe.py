@@ -62,7 +62,7 @@ class TrainSection:
     batch_size: int = option(25, "videos in a global batch", least=1, below=1 << 20)
     captions_per_video: int = option(1, "captions of each video in a batch; 0 = all of them", least=0, below=1 << 16)
     epochs: int = option(100, "at most", least=1, below=1 << 31)
-    learning_rate: float = option(1e-4, "of Adam", least=0, below=1 << 20)
+    learning_rate: float = option(1e-4, "of Adam", least=0, below=1e38)
     schedule: Literal["constant", "cosine"] = option("constant", "of the learning rate, after the warm-up")
     warmup: int = option(0, "steps over which the learning rate rises from zero", least=0, below=1 << 31)
     weight_decay: float = option(0.0, "decoupled, as in AdamW", least=0, below=1 << 20)
