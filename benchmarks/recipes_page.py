@@ -9,8 +9,8 @@ from hoca.training.keys import Key, keys, model_keys
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "recipes.md"
 HEAD = """# Recipes
 
-A recipe is a YAML file in sections. This page is made from the code (`make docs`); `hoca train --help` prints the
-same.
+A recipe is a YAML file with the sections below. This page is generated from the code (`make docs`); `hoca train --help`
+prints the same keys.
 
 ```yaml
 run: runs/mine
@@ -30,12 +30,15 @@ hoca train recipe.yaml model=hoca-u data=data/other epochs=5
 hoca train recipe.yaml --resume
 ```
 
-On the command line `model=NAME` is short for `model.name=NAME` and `data=FOLDER` for `data.folder=FOLDER`. Any other
-key may be given without its section where only one section has it; `section.key=value` always works.
+A name in place of a file means a recipe that comes with hoca: `hoca train finetune …`. `hoca recipes list` names them
+all, `hoca recipes show NAME` prints one, `hoca recipes copy NAME` gives you a file to change.
 
-**Stages.** `stages` names several stages that are trained one after the other. Each has a name and sections that say
-what it changes; it begins from the best checkpoint of the stage before it, or from its own `init_from`. One command
-runs them all, and `--resume` continues in the middle of any ([recipes/recnet.yaml](../recipes/recnet.yaml)):
+On the command line `model=NAME` is short for `model.name=NAME` and `data=FOLDER` for `data.folder=FOLDER`. Any other
+key may be given without its section if only one section has it; `section.key=value` always works.
+
+**Stages.** `stages` lists stages that are trained one after the other. Each has a name and the sections that it
+changes. It starts from the best checkpoint of the stage before it, or from its own `init_from`. One command runs all
+stages, and `--resume` continues in the middle of any of them ([recipes/recnet.yaml](../src/hoca/recipes/recnet.yaml)):
 
 ```yaml
 stages:
@@ -60,7 +63,8 @@ def page() -> str:
 
 
 def _table(title: str, listed: list[Key]) -> str:
-    rows = [f"| `{key.name}` | `{key.default}` | {key.about.replace('|', '·')} |" for key in listed]
+    plain = str.maketrans({"|": "·", "<": "&lt;"})  # no column, no tag
+    rows = [f"| `{key.name}` | `{key.default}` | {key.about.translate(plain)} |" for key in listed]
     return "\n".join([f"## {title}", "", "| key | default | meaning |", "|---|---|---|", *rows, ""])
 
 

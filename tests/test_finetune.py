@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hoca as package
-from hoca.data import binding
+from hoca.data import binding, read_corpus
 from hoca.training import train
 
 from .conftest import ROOT, Command
@@ -38,13 +39,19 @@ def small(start: Path, data: Path, tmp_path: Path) -> list[str]:
     return [*(f"{key}={value}" for key, value in named.items()), "epochs=1", "batch_size=4", "device=cpu"]
 
 
-RECIPE = ROOT / "recipes" / "finetune.yaml"
+RECIPE = "finetune"
 
 
 def test_features_are_made_words_learned_and_scores_printed(
-    hoca: Command, small: list[str], start: Path, tmp_path: Path
+    hoca: Command, small: list[str], data: Path, start: Path, tmp_path: Path
 ) -> None:
-    result = hoca("train", RECIPE, *small, "min_count=1")
+    captions = tmp_path / "captions.csv"  # what somebody has in a spreadsheet
+    with open(captions, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("id", "split", "caption"))
+        for video in read_corpus(data / "captions.jsonl").videos:
+            writer.writerows((video.id, video.split, caption) for caption in video.captions)
+    result = hoca("train", RECIPE, *small, "min_count=1", f"data={captions}")
     assert result.code == 0
     assert "CIDEr" in result.out
     assert "scores of the test videos" in result.err

@@ -18,10 +18,11 @@ from hoca.models import registry
 from hoca.models.baselines.sa_lstm import SALSTM, SALSTMConfig
 from hoca.models.hoca import HocaConfig
 from hoca.options import about, option
+from hoca.recipes import names, shipped
 from hoca.training import Recipe, read_recipe, train
 from hoca.training.recipe import SECTIONS, Stage, read_run
 
-RECIPES = sorted((Path(__file__).parent.parent.parent / "recipes").glob("*.yaml"))
+RECIPES = [shipped(name) for name in names()]
 
 
 def write(folder: Path, text: str) -> Path:
@@ -30,48 +31,51 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+MISTAKES = [
+    ("hiden: 8", "recipe.yaml: there is no key 'hiden': did you mean 'hidden'?"),
+    ("learningrate: 8", "no key 'learningrate': did you mean 'learning_rate'?"),
+    ("7: 8", "there is no key 7: known: run, seed"),
+    ("model: {hiden: 8}", "recipe.yaml: l-hoca-ubt has no option model.hiden: did you mean 'hidden'?"),
+    ("model: {hidden: many}", "recipe.yaml: model: hidden='many' must be a whole number"),
+    ("model: {hidden: 8.5}", "hidden=8.5 must be a whole number"),
+    ("model: {hidden: true}", "hidden=True must be a whole number"),
+    ("model: {dropout: high}", "dropout='high' must be a number"),
+    ("model: {dropout: 1.5}", "recipe.yaml: model: dropout=1.5 must be at least 0 and below 1"),
+    ("model: {dropout: .nan}", "dropout=nan must be a number"),
+    ("model: {share_projections: maybe}", "share_projections='maybe' must be true or false"),
+    ("model: {merge: weigths}", "merge='weigths' must be one of weights, logits, mixture"),
+    ("model: {orders: [1, two]}", "orders=[1, 'two'] must be a whole number"),
+    ("model: {groups: [image]}", "groups=['image'] must be a list"),
+    ("model: {name: 5}", "model.name must be text"),
+    ("model: {name: hoca-x}", "recipe.yaml: there is no model 'hoca-x': did you mean"),
+    ("train: {learning_rate: .inf}", "learning_rate=inf must be a number"),
+    ("train: {learningrate: 8}", "there is no key train.learningrate: did you mean 'learning_rate'?"),
+    ("train: {weight_decay: -1}", "recipe.yaml: train: weight_decay=-1.0 must be at least 0"),
+    ("train: {batch_size: 0}", "batch_size=0 must be at least 1"),
+    ("train: {objective: wxee}", "recipe.yaml: train.objective='wxee' is unknown: did you mean 'wxe'?"),
+    ("data: {modalities: image}", "data: modalities='image' must be a list, like [image, motion]"),
+    ("data: {word_vectors: [a]}", "word_vectors=['a'] must be text"),
+    ("search: {beam: 0}", "recipe.yaml: search: beam=0 must be at least 1"),
+    ("train: 5", "train is a section, a table of keys"),
+    ("- hidden", "must be a table of keys"),
+    ("hidden: [", "is not YAML at line"),
+    ("run: a\nrun: b", "the key 'run' twice"),
+    ("model:\n  hidden: 1\n  hidden: 2", "the key 'hidden' twice"),
+    ("stages:\n  - train:\n      epochs: 1\n      epochs: 2", "the key 'epochs' twice"),
+    ("stages: 5", "stages must be a list of tables"),
+    ("stages: [5]", "stage 1 must be a table with a name"),
+    ("stages: [{name: a/b}]", "the name of stage 1 may hold letters, digits, '_' and '-' only"),
+    ("stages: [{name: a, run: b}]", "stage a has the key 'run': give init_from, model, data, train, search"),
+    ("stages: [{name: a, train: 5}]", "train of stage a is a section"),
+    ("stages: [{}, {name: a, train: {epoch: 5}}]", "stage a: there is no key train.epoch: did you mean 'epochs'?"),
+    ("stages: [{name: a, train: {epochs: 0}}]", "stage a: train: epochs=0 must be at least 1"),
+    ("stages: [{name: a, model: {feed: input}}]", "stage a: l-hoca-ubt has no option model.feed"),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("hiden: 8", "recipe.yaml: there is no key 'hiden': did you mean 'hidden'?"),
-        ("learningrate: 8", "no key 'learningrate': did you mean 'learning_rate'?"),
-        ("7: 8", "there is no key 7: known: run, seed"),
-        ("model: {hiden: 8}", "recipe.yaml: l-hoca-ubt has no option model.hiden: did you mean 'hidden'?"),
-        ("model: {hidden: many}", "recipe.yaml: model: hidden='many' must be a whole number"),
-        ("model: {hidden: 8.5}", "hidden=8.5 must be a whole number"),
-        ("model: {hidden: true}", "hidden=True must be a whole number"),
-        ("model: {dropout: high}", "dropout='high' must be a number"),
-        ("model: {dropout: 1.5}", "recipe.yaml: model: dropout=1.5 must be at least 0 and below 1"),
-        ("model: {dropout: .nan}", "dropout=nan must be a number"),
-        ("model: {share_projections: maybe}", "share_projections='maybe' must be true or false"),
-        ("model: {merge: weigths}", "merge='weigths' must be one of weights, logits, mixture"),
-        ("model: {orders: [1, two]}", "orders=[1, 'two'] must be a whole number"),
-        ("model: {groups: [image]}", "groups=['image'] must be a list"),
-        ("model: {name: 5}", "model.name must be text"),
-        ("model: {name: hoca-x}", "recipe.yaml: there is no model 'hoca-x': did you mean"),
-        ("train: {learning_rate: .inf}", "learning_rate=inf must be a number"),
-        ("train: {learningrate: 8}", "there is no key train.learningrate: did you mean 'learning_rate'?"),
-        ("train: {weight_decay: -1}", "recipe.yaml: train: weight_decay=-1.0 must be at least 0"),
-        ("train: {batch_size: 0}", "batch_size=0 must be at least 1"),
-        ("train: {objective: wxee}", "recipe.yaml: train.objective='wxee' is unknown: did you mean 'wxe'?"),
-        ("data: {modalities: image}", "data: modalities='image' must be a list, like [image, motion]"),
-        ("data: {word_vectors: [a]}", "word_vectors=['a'] must be text"),
-        ("search: {beam: 0}", "recipe.yaml: search: beam=0 must be at least 1"),
-        ("train: 5", "train is a section, a table of keys"),
-        ("- hidden", "must be a table of keys"),
-        ("hidden: [", "is not YAML at line"),
-        ("run: a\nrun: b", "the key 'run' twice"),
-        ("model:\n  hidden: 1\n  hidden: 2", "the key 'hidden' twice"),
-        ("stages:\n  - train:\n      epochs: 1\n      epochs: 2", "the key 'epochs' twice"),
-        ("stages: 5", "stages must be a list of tables"),
-        ("stages: [5]", "stage 1 must be a table with a name"),
-        ("stages: [{name: a/b}]", "the name of stage 1 may hold letters, digits, '_' and '-' only"),
-        ("stages: [{name: a, run: b}]", "stage a has the key 'run': give init_from, model, data, train, search"),
-        ("stages: [{name: a, train: 5}]", "train of stage a is a section"),
-        ("stages: [{}, {name: a, train: {epoch: 5}}]", "stage a: there is no key train.epoch: did you mean 'epochs'?"),
-        ("stages: [{name: a, train: {epochs: 0}}]", "stage a: train: epochs=0 must be at least 1"),
-        ("stages: [{name: a, model: {feed: input}}]", "stage a: l-hoca-ubt has no option model.feed"),
-    ],
+    MISTAKES,
 )
 def test_a_mistake_names_its_key_and_the_fix(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)) as error:
@@ -371,6 +375,8 @@ HOSTILE = {
     "many workers": "train: {workers: 100000}",
     "an endless batch": "train: {batch_size: 1000000000000}",
     "countless samples": "train: {samples: 1000000000}",
+    "a wide model": "model: {hidden: 65535}",
+    "a wide model of another kind": "model: {name: haca, hidden: 65535, embedding: 65535}",
     "a large rate": "train: {learning_rate: 1e300}",
     "a NUL": 'run: "a\\0b"',
     "half a character": 'run: "a\\ud800b"',
@@ -385,12 +391,15 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_recipe_ends_in_one_short_line(tmp_path: Path, tiny_data: Path, case: str) -> None:
+def test_a_hostile_recipe_ends_in_one_short_line(
+    tmp_path: Path, tiny_data: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where a run that begins after all would go
     path = tmp_path / "recipe.yaml"
     path.write_text(HOSTILE[case])
     begun = time.monotonic()
     with pytest.raises(UserError) as stopped:
-        train(read_recipe(path, [f"data={tiny_data}", f"data.features={tmp_path}"]))
+        train(read_recipe(path, [f"data={tiny_data}", "epochs=1"]))
     assert "\n" not in str(stopped.value)
     assert len(str(stopped.value)) < 2000
     assert time.monotonic() - begun < 10

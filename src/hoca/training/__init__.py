@@ -1,8 +1,7 @@
 """Recipes and their stages, objectives, the training loop, scores of a run."""
 
 from hoca.training import goals  # registers its objectives
-from hoca.training.own_videos import with_features
 from hoca.training.recipe import Recipe, read_recipe
 from hoca.training.stages import train
 
-__all__ = ["Recipe", "goals", "read_recipe", "train", "with_features"]
+__all__ = ["Recipe", "goals", "read_recipe", "train"]

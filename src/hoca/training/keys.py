@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
-
 from hoca.models import ModelConfig, entry, names
+from hoca.options import Key, keys_of
 from hoca.training.recipe import DEFAULT_MODEL, SECTIONS, Recipe
-
-
-@dataclass(frozen=True)
-class Key:
-    name: str
-    default: str
-    about: str
 
 
 def keys() -> dict[str, list[Key]]:
     """The keys at the top and of each section; `model` has those that all captioners share."""
-    found = {"": _keys(Recipe)}
+    found = {"": keys_of(Recipe)}
     for section, cls in SECTIONS.items():
-        found[section] = _keys(cls) + (_keys(ModelConfig) if section == "model" else [])
+        found[section] = keys_of(cls) + (keys_of(ModelConfig) if section == "model" else [])
     return found
 
 
@@ -29,9 +20,9 @@ def model_keys() -> dict[tuple[str, ...], list[Key]]:
     by_config: dict[type[ModelConfig], list[str]] = {}
     for name in names():
         by_config.setdefault(entry(name).model.Config, []).append(name)
-    shared = {key.name for key in _keys(ModelConfig)}
+    shared = {key.name for key in keys_of(ModelConfig)}
     return {
-        tuple(named): [key for key in _keys(config) if key.name not in shared] for config, named in by_config.items()
+        tuple(named): [key for key in keys_of(config) if key.name not in shared] for config, named in by_config.items()
     }
 
 
@@ -46,31 +37,4 @@ def as_text() -> str:
 
 
 def _lines(title: str, listed: list[Key]) -> list[str]:
-    return ["", f"  {title}", *(f"    {key.name}={key.default}  {key.about}" for key in listed)]
-
-
-def _keys(cls: type) -> list[Key]:
-    hints = get_type_hints(cls)
-    return [
-        Key(each.name, _default(each), each.metadata["about"] + _choices(hints[each.name]))
-        for each in fields(cls)
-        if "about" in each.metadata
-    ]
-
-
-def _default(each: Field[Any]) -> str:
-    factory: Any = each.default_factory
-    value: Any = each.default if each.default is not MISSING else factory()
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(str, value))}]"
-    if value == {}:
-        return "80" if each.name == "max_steps" else "{}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _choices(hint: Any) -> str:
-    return f" ({' | '.join(get_args(hint))})" if get_origin(hint) is Literal else ""
+    return ["", f"  {title}", *(f"    {key}" for key in listed)]

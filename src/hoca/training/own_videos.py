@@ -34,7 +34,7 @@ def with_features(recipe: Recipe) -> Recipe:
         )
     captions = Path(recipe.data.folder)
     if captions.is_dir():
-        raise UserError(f"data={captions} is a folder: with videos=, give the captions file, one JSON object per line")
+        raise UserError(f"data={captions} is a folder: with videos=, give the captions file, JSON lines or CSV")
     corpus = read_corpus(captions, on_problem=recipe.data.on_problem, report=say)
     known = {video.id for video in corpus.videos}
     files = [video for video in find([recipe.data.videos]) if video.id in known]

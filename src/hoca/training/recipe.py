@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
+from hoca import recipes
 from hoca.checkpoint.migrate import FLAT_KEYS, GONE, sections, without_gone
 from hoca.errors import UserError, nearest
 from hoca.files import replacing, require_file
@@ -20,27 +21,30 @@ from hoca.options import COMMAND_LINE, about, check_bounds, convert, load_yaml, 
 
 DEFAULT_MODEL = "l-hoca-ubt"
 MOST_BYTES = 1 << 20  # of a recipe
+PYTHON = "the arguments of train"
 SHORT = {"model": "model.name", "data": "data.folder"}  # on the command line
 
 
 @dataclass(frozen=True)
 class ModelSection:
-    name: str | None = option(
-        None, f"a name that `hoca models` lists; without one that of init_from, or {DEFAULT_MODEL}"
-    )
+    name: str | None = option(None, f"a name from `hoca models`; by default that of init_from, or {DEFAULT_MODEL}")
     options: dict[str, Any] = field(default_factory=dict)  # as given; each model has its own
 
 
 @dataclass(frozen=True)
 class DataSection:
     folder: str = option(
-        "data/binding", "folder with captions.jsonl and features/; a captions file where videos is given"
+        "data/binding", "folder with captions.jsonl (or .csv) and features/; a captions file where videos is given"
     )
-    videos: str | None = option(None, "videos to take features from first, as the model of init_from wants them")
-    features: str | None = option(None, "another folder of features than the data's own")
+    videos: str | None = option(
+        None, "videos to extract features from before training, as the model of init_from needs them"
+    )
+    features: str | None = option(None, "a feature store to use instead of the folder's own features/")
     modalities: tuple[str, ...] = option((), "which ones to use, in this order; empty = all that the features have")
     on_problem: Literal["stop", "skip"] = option("stop", "what to do about broken lines and missing features")
-    min_count: int = option(1, "words seen less often in the training captions are <unk>", least=1, below=1 << 31)
+    min_count: int = option(
+        1, "words with fewer occurrences in the training captions become <unk>", least=1, below=1 << 31
+    )
     vocabulary: str | None = option(None, "a vocabulary.json to use in place of the words of the training captions")
     max_words: int = option(30, "longer captions are cut", least=1, below=1 << 12)
     word_vectors: str | None = option(
@@ -74,13 +78,13 @@ class TrainSection:
     ema_decay: float = option(
         0.0, "decay of a running average of the weights, which is validated and kept; 0 = off", least=0, below=1
     )
-    samples: int = option(
-        5, "captions of the model's own for each video, for objectives with rewards", least=2, below=1 << 10
-    )
+    samples: int = option(5, "sampled captions per video, for objectives with rewards", least=2, below=1 << 10)
     xe_weight: float = option(0.1, "weight of eq. 24 beside a reward", least=0, below=1 << 20)
-    parts: tuple[str, ...] = option((), "parts of the model to train, by the beginning of their names; empty = all")
+    parts: tuple[str, ...] = option((), "train only parameters whose names start with one of these; empty = all")
     precision: Literal["float32", "bf16"] = option("float32", "bf16 = autocast")
-    cuda_graph: Literal["auto", "on", "off"] = option("auto", "a step as one CUDA graph, which auto does on a GPU")
+    cuda_graph: Literal["auto", "on", "off"] = option(
+        "auto", "run each training step as one CUDA graph; auto = if there is a GPU"
+    )
     workers: int = option(
         0, "processes that prepare batches; 0 = features are kept on the training device", least=0, below=1 << 10
     )
@@ -107,10 +111,11 @@ class Stage:
 @dataclass(frozen=True)
 class Recipe:
     run: str = option("runs/run", "folder of the run: checkpoints, metrics, curves")
-    seed: int = option(0, "of the initial weights, the order of the data and dropout", least=0, below=1 << 63)
+    seed: int = option(0, "seed of the initial weights, the order of the data and dropout", least=0, below=1 << 63)
     device: str = option("auto", "auto = the GPU if there is one")
     init_from: str | None = option(
-        None, "a run, a checkpoint or `default` whose weights, words and model to begin from; model options change it"
+        None,
+        "a run, a checkpoint or `default` to start from: weights, vocabulary and model; model options override it",
     )
     model: ModelSection = field(default_factory=ModelSection)
     data: DataSection = field(default_factory=DataSection)
@@ -190,14 +195,18 @@ class Recipe:
 SECTIONS: dict[str, Any] = {"model": ModelSection, "data": DataSection, "train": TrainSection, "search": Search}
 
 
-def read_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
-    """The recipe in a YAML file, with `key=value` arguments in place of its own values, in every stage."""
-    return make_recipe(_read_yaml(path), str(path), overrides)
+def read_recipe(recipe: Path | str, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
+    """The recipe in a YAML file, or the shipped one of a name, with other values for some keys, in every stage.
+
+    overrides: `key=value` arguments, or keys and their values.
+    """
+    return make_recipe(_read_yaml(recipes.find(recipe)), str(recipe), overrides)
 
 
-def make_recipe(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Recipe:
+def make_recipe(values: Mapping[str, Any], where: str, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
     recipe = Recipe.of(values, where)
-    changes = nested(read_arguments(overrides), recipe)
+    source = PYTHON if isinstance(overrides, Mapping) else COMMAND_LINE
+    changes = nested(overrides if isinstance(overrides, Mapping) else read_arguments(overrides), recipe, source)
     if not changes:
         return recipe
     whole = merged(values, changes)
@@ -206,7 +215,7 @@ def make_recipe(values: Mapping[str, Any], where: str, overrides: Iterable[str] 
             changed = {key: value for key, value in changes.get(name, {}).items() if key in stage.get(name, {})}
             if changed:
                 stage[name] = {**stage[name], **changed}
-    return Recipe.of(whole, COMMAND_LINE)
+    return Recipe.of(whole, source)
 
 
 def read_run(run: Path) -> Recipe:
@@ -226,7 +235,7 @@ def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     return made
 
 
-def nested(arguments: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+def nested(arguments: Mapping[str, Any], recipe: Recipe, source: str = COMMAND_LINE) -> dict[str, Any]:
     """`section.key=value` arguments in their sections; a key that one section alone has needs no section."""
     made: dict[str, Any] = {}
     for given, value in arguments.items():
@@ -235,23 +244,23 @@ def nested(arguments: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
             if key in about(Recipe):
                 made[key] = value
                 continue
-            section = _section_of(key, arguments, recipe)
+            section = _section_of(key, arguments, recipe, source)
         if section not in SECTIONS:
-            raise UserError(f"{COMMAND_LINE}: there is no section {section!r}: {nearest(section, SECTIONS)}")
+            raise UserError(f"{source}: there is no section {section!r}: {nearest(section, SECTIONS)}")
         made.setdefault(section, {})[key] = value
     return made
 
 
-def _section_of(key: str, arguments: Mapping[str, Any], recipe: Recipe) -> str:
+def _section_of(key: str, arguments: Mapping[str, Any], recipe: Recipe, source: str) -> str:
     named = arguments.get("model", arguments.get("model.name", recipe.model.name))
     found = [name for name in SECTIONS if key in _keys(name, named)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise UserError(f"{COMMAND_LINE}: {key} is a key of {' and '.join(found)}: write {found[0]}.{key}=")
+        raise UserError(f"{source}: {key} is a key of {' and '.join(found)}: write {found[0]}.{key}=")
     if FLAT_KEYS.get(key) == f"model.{key}":
         return "model"  # an option of other models, which this one refuses by name
-    raise UserError(f"{COMMAND_LINE}: {_unknown(key, named)}")
+    raise UserError(f"{source}: {_unknown(key, named)}")
 
 
 def _keys(section: str, model: str | None) -> dict[str, str]:

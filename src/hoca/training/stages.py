@@ -1,8 +1,8 @@
 """Train as a recipe says, in one stage or several.
 
-One process:             hoca train recipes/msvd.yaml
-Two on this machine:     torchrun --nproc-per-node 2 -m hoca train recipes/msvd.yaml
-Killed, and resumed:     hoca train recipes/msvd.yaml --resume
+One process:             hoca train msvd
+Two on this machine:     torchrun --nproc-per-node 2 -m hoca train msvd
+Killed, and resumed:     hoca train msvd --resume
 
 Each stage of a recipe is a run of its own in a folder within the run's, and begins from the best checkpoint of the one
 before it. At the end the run's own folder has the best checkpoint of the last stage, and the metrics of all of them.
@@ -11,9 +11,11 @@ before it. At the end the run's own folder has the best checkpoint of the last s
 from __future__ import annotations
 
 import csv
+import os
 import shutil
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,14 +26,30 @@ from hoca.errors import UserError
 from hoca.files import locked, replacing
 from hoca.progress import say
 from hoca.training.loop import Trainer
-from hoca.training.recipe import Recipe
+from hoca.training.own_videos import with_features
+from hoca.training.recipe import Recipe, read_recipe
 
 
-def train(recipe: Recipe, *, resume: bool = False, dataset: FolderDataset | None = None) -> Path:
-    """Train as the recipe says; returns the run folder, whose best checkpoint is the result.
+def train(
+    recipe: Recipe | Path | str,
+    *,
+    resume: bool = False,
+    dataset: FolderDataset | None = None,
+    **overrides: Any,
+) -> Path:
+    """Train as a recipe says; returns the run folder, whose best checkpoint is the result: `hoca.load(run)`.
 
-    dataset: the recipe's, loaded already; a process that trains many runs on it reads its files once.
+    recipe: a name that `hoca recipes list` prints, or a YAML file; then `overrides` change its keys, as in
+    `train("finetune", data="captions.csv", videos="clips", epochs=2)`; a key of a section may be written
+    `**{"model.hidden": 256}`. A `Recipe` is taken as it is. resume: continue the run in the recipe's folder. dataset:
+    the recipe's, loaded already; a process that trains many runs on it reads its files once.
     """
+    if not isinstance(recipe, Recipe):
+        plain = {key: os.fspath(value) if isinstance(value, Path) else value for key, value in overrides.items()}
+        recipe = read_recipe(recipe, plain)
+    elif overrides:
+        raise UserError(f"{', '.join(overrides)}: a Recipe has its values already, use dataclasses.replace")
+    recipe = with_features(recipe)
     try:
         with processes(recipe.device) as dist, _locked(Path(recipe.run), dist):
             _train_stages(recipe, dist, dataset, resume=resume)
