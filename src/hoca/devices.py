@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from hoca.errors import UserError
 from hoca.options import shortened
-
-
-def cores() -> int:
-    """How many CPU cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_device(name: str) -> torch.device:
@@ -30,6 +27,20 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device={name!r} asks for a GPU and none is available: use device=auto")
     return device
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes that a process may have there: of the GPU, or of this machine, its container or its shell."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    bounds = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")] if hasattr(os, "sysconf") else [sys.maxsize]
+    with suppress(OSError, ValueError):  # "max", or no control groups
+        bounds.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    with suppress(ImportError):
+        import resource
+
+        bounds.append(resource.getrlimit(resource.RLIMIT_AS)[0])
+    return min(bound for bound in bounds if bound > 0)  # -1 is no limit
 
 
 @contextmanager

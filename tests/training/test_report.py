@@ -13,6 +13,7 @@ from hoca.data import FolderDataset, evaluation_batches
 from hoca.errors import UserError
 from hoca.generation import Search, SentenceLimits, beam_search
 from hoca.metrics import evaluate as score
+from hoca.metrics import score_files
 from hoca.training import train
 from hoca.training.report import evaluate
 
@@ -26,13 +27,15 @@ def run(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tiny(tiny_data, tmp_path_factory.mktemp("report") / "run", epochs=4, beam=3, length_penalty=2.0))
 
 
-def test_the_scores_are_those_of_the_sentences_that_are_left(run: Path, tiny_data: Path) -> None:
-    scores = evaluate(run, "test", metrics=FAST)
+def test_the_scores_are_those_of_the_sentences_that_are_left(run: Path, tiny_data: Path, tmp_path: Path) -> None:
+    scores = evaluate(run, "test", metrics=FAST, out=tmp_path / "said.csv")
     sentences = json.loads((run / "captions-test.json").read_text())
     references = {video.id: list(video.captions) for video in FolderDataset(tiny_data).videos("test")}
     assert [line["image_id"] for line in sentences] == list(references)
     again = score(references, {line["image_id"]: line["caption"] for line in sentences}, FAST)
     assert again.corpus == scores.corpus == json.loads((run / "scores-test.json").read_text())
+    theirs = tiny_data / "captions.jsonl"
+    assert score_files(theirs, tmp_path / "said.csv", FAST, split="test").corpus == scores.corpus
 
 
 def sentences(run: Path, **options: Any) -> list[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from hoca.data import FolderDataset, read_vocabulary
 from hoca.data.vectors import category_vectors, load_vectors
+from hoca.devices import choose_device, memory_of
 from hoca.distributed import Distributed
 from hoca.errors import UserError
+from hoca.files import in_units
 from hoca.models import CaptionModel, create
 from hoca.progress import say
 from hoca.text import Vocabulary
@@ -17,6 +21,7 @@ from hoca.training.detector import fit
 from hoca.training.pretrained import Pretrained
 from hoca.training.recipe import DEFAULT_MODEL, Recipe
 
+TRAINED_BYTES = 16  # of a weight: itself, its gradient and the optimizer's two means, float32
 DETECTOR_EPOCHS = 10  # more, and few videos are learned by heart
 
 
@@ -95,12 +100,26 @@ def _new_model(recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary) -
     categories = category_vectors(names, _vector_file(data.category_vectors)) if data.category_vectors else None
     if categories is not None:
         options |= {"categories": names, "category_width": categories.shape[1]}
-    model = create(recipe.model.name or DEFAULT_MODEL, dataset.widths, vocabulary, **options)
+    build = partial(create, recipe.model.name or DEFAULT_MODEL, dataset.widths, vocabulary, **options)
+    _check_size(build, choose_device(recipe.device))
+    model = build()
     if words is not None:
         model.set_word_vectors(*words)
     if categories is not None:
         model.set_category_vectors(categories)
     return model
+
+
+def _check_size(build: Callable[[], CaptionModel], device: torch.device) -> None:
+    """Refuse a model that cannot be trained on this machine, before it takes the memory."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        weights = sum(parameter.numel() for parameter in build().parameters())
+    wanted, there = TRAINED_BYTES * weights, memory_of(device)
+    if wanted > there:
+        raise UserError(
+            f"the model has {weights:,} weights, and to train it takes {in_units(wanted)} of the {in_units(there)} of "
+            f"{device.type}: choose a smaller hidden, embedding or attention"
+        )
 
 
 def prepare_model(recipe: Recipe, dataset: FolderDataset, model: CaptionModel) -> None:

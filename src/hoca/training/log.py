@@ -52,7 +52,7 @@ class Log:
         if time.monotonic() - self._plotted > SECONDS_BETWEEN_PLOTS:
             self._plot()
         left = (self.epochs - row["epoch"]) * row["seconds"]
-        score = "" if row["CIDEr"] is None else f"  CIDEr {row['CIDEr']:.4f}{' (best)' if improved else ''}"
+        score = "" if row["CIDEr"] is None else f"  CIDEr {100 * row['CIDEr']:.2f}{' (best)' if improved else ''}"
         took = f"{row['seconds']:.1f} s, at most {left:.0f} s left"
         losses = "  ".join(f"{name} {row[name]:.4f}" for name in ("loss", *parts_of([row])))
         say(f"epoch {row['epoch']}/{self.epochs}  {losses}{score}  {took}")
@@ -69,7 +69,7 @@ class Log:
 
     def _describe_scores(self, rows: list[Row]) -> None:
         scores = [row["CIDEr"] for row in rows if row["CIDEr"] is not None]
-        self._scores = f", CIDEr {scores[-1]:.3f}, best {max(scores):.3f}" if scores else ""
+        self._scores = f", CIDEr {100 * scores[-1]:.1f}, best {100 * max(scores):.1f}" if scores else ""
 
     def _write_table(self, rows: list[Row]) -> None:
         with replacing(self.run / "metrics.csv") as temporary, open(temporary, "w", newline="") as file:

@@ -22,6 +22,7 @@ from hoca.errors import UserError
 from hoca.evaluation import caption_split
 from hoca.metrics import Evaluator
 from hoca.progress import say
+from hoca.threads import threads_for, use_threads
 from hoca.training.augment import drop_modalities
 from hoca.training.build import (
     build_dataset,
@@ -99,6 +100,16 @@ class Trainer:
         self._unchecked: tuple[list[str], AsyncScalars, int, list[str]] | None = None  # of the step before
 
     def fit(self) -> None:
+        with use_threads(self._threads()):
+            self._fit()
+
+    def _threads(self) -> int:
+        """By the weights and the captions in a batch, whatever else the machine does: a resumed run has as many."""
+        captions = sum(len(video.captions) for video in self.batches.videos)
+        weights = sum(parameter.numel() for parameter in self.state.model.parameters())
+        return threads_for(weights * captions // max(1, len(self.batches) * self.dist.world))
+
+    def _fit(self) -> None:
         progress = self.state.progress
         try:
             if self.log is not None:
@@ -115,9 +126,13 @@ class Trainer:
     def _introduction(self) -> str:
         model, dataset = self.state.model, self.dataset
         weights = sum(parameter.numel() for parameter in model.parameters())
+        threads = torch.get_num_threads()
+        place = (
+            f"{self.dist.device}" if self.dist.device.type != "cpu" else f"cpu, {threads} thread{'s'[: threads != 1]}"
+        )
         return (
             f"{dataset.name}: {len(dataset.videos('train'))} videos to learn from, {len(self.vocabulary)} words, "
-            f"{', '.join(dataset.modalities)}; {model.name}: {weights:,} weights on {self.dist.device}; "
+            f"{', '.join(dataset.modalities)}; {model.name}: {weights:,} weights on {place}; "
             f"{len(self.batches)} batches an epoch"
         )
 

@@ -14,8 +14,9 @@ from hoca.distributed import Distributed
 from hoca.errors import UserError
 from hoca.evaluation import BATCH, caption_batches, check_widths, score
 from hoca.files import replacing
-from hoca.metrics import ALL, Scores
+from hoca.metrics import ALL, Scores, write_captions
 from hoca.progress import say, track
+from hoca.threads import threads_for, use_threads
 from hoca.training.recipe import read_run
 
 
@@ -29,10 +30,12 @@ def evaluate(
     length_penalty: float | None = None,
     device: str = "auto",
     metrics: tuple[str, ...] = ALL,
+    out: Path | None = None,
 ) -> Scores:
     """Caption a split with the run's best checkpoint and score it; leaves `captions-…` and `scores-SPLIT.json`.
 
-    With `modalities`, the model is shown these alone, and their names are part of the files' names.
+    With `modalities`, the model is shown these alone, and their names are part of the files' names. out: another file
+    for the captions, as its ending says: .csv, .json or JSON lines.
     """
     dist = Distributed(0, 1, choose_device(device))
     loaded, recipe = load_model(run), read_run(run).in_stages()[-1]
@@ -55,9 +58,12 @@ def evaluate(
         length_penalty=search.length_penalty if length_penalty is None else length_penalty,
     )
     batches = track(evaluation_batches(dataset, split, BATCH), total=-(-len(videos) // BATCH), what=f"{split} batches")
-    captions = caption_batches(model, batches, search, dist)
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    with use_threads(threads_for(weights * min(BATCH, len(videos)) * search.beam)):
+        captions = caption_batches(model, batches, search, dist)
     name = "-".join([split, *(modalities or ())])
-    _write(run / f"captions-{name}.json", [{"image_id": id, "caption": text} for id, text in captions.items()])
+    for file in filter(None, (run / f"captions-{name}.json", out)):
+        write_captions(captions, file)
     scores = score(dataset.corpus.references(split), captions, metrics)
     _write(run / f"scores-{name}.json", scores.corpus)
     return scores
