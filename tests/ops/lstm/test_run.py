@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from hoca.ops.lstm.run import run_lstm
+from hoca.ops.lstm.run import cpu_has_lstm, run_lstm
 
 LENGTHS = torch.tensor([6, 2, 1, 5])
 
@@ -48,3 +48,14 @@ def test_it_runs_in_the_type_that_autocast_asks_for() -> None:
         output, _ = run_lstm(lstm, features)
     assert output.dtype == torch.bfloat16
     torch.testing.assert_close(output.float(), lstm(features)[0], rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_its_first_call_draws_nothing_at_random(dtype: torch.dtype) -> None:
+    """In a resumed run the first call comes in the middle of an epoch: a number drawn there would change its dropout."""
+    lstm, features = nn.LSTM(5, 4, batch_first=True), torch.randn(3, 6, 5)
+    cpu_has_lstm.cache_clear()
+    before = torch.get_rng_state()
+    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        run_lstm(lstm, features)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -8,6 +8,8 @@ elsewhere torch's LSTM does, with an input that closes the input gate at padded 
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +30,8 @@ def run_lstm(
     device = features.device.type
     cast = torch.is_autocast_enabled(device) and features.dtype != torch.float64
     dtype = torch.get_autocast_dtype(device) if cast else features.dtype
+    if device == "cpu" and not cpu_has_lstm(dtype):
+        dtype = torch.float32
     directions = 2 if lstm.bidirectional else 1
     if start is None:
         zeros = features.new_zeros(directions, features.shape[0], lstm.hidden_size)
@@ -44,6 +48,17 @@ def run_lstm(
             features.to(dtype), (h, c), weights, True, 1, 0.0, torch.is_grad_enabled(), lstm.bidirectional, True
         )
     return output, (h, c)
+
+
+@cache
+def cpu_has_lstm(dtype: torch.dtype) -> bool:
+    """Whether torch's LSTM computes in this type here: processors without AVX-512 have none of 16 bits."""
+    try:
+        # No initial values: drawing them in the first step after a resume would change the dropout of the rest.
+        nn.LSTM(1, 1, device="meta", dtype=dtype).to_empty(device="cpu")(torch.zeros(1, 1, 1, dtype=dtype))
+    except RuntimeError:
+        return False
+    return True
 
 
 def run_fused(
