@@ -6,8 +6,10 @@ import os
 import signal
 import struct
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,38 @@ def sound(path: Path, codec: str, samples: np.ndarray, rate: int = 16000) -> Pat
     return path
 
 
+def many_channels(path: Path, channels: int = 255) -> Path:
+    """A clip of ten pictures with sound of more channels than a decoder takes."""
+    samples = bytes(2 * channels * 8000)
+    form = struct.pack("<IHHIIHH", 16, 1, channels, 8000, 8000 * channels * 2, channels * 2, 16)
+    wav = b"WAVEfmt " + form + b"data" + struct.pack("<I", len(samples)) + samples
+    sounding = path.with_suffix(".wav")
+    sounding.write_bytes(b"RIFF" + struct.pack("<I", len(wav)) + wav)
+    with av.open(str(sounding)) as sound, av.open(str(path), "w") as out:
+        pictures: Any = out.add_stream("mpeg4", rate=10, width=64, height=64, pix_fmt="yuv420p")
+        copied = out.add_stream_from_template(sound.streams.audio[0])
+        frames = [av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), format="rgb24") for _ in range(10)]
+        for packet in [packet for frame in [*frames, None] for packet in pictures.encode(frame)]:
+            out.mux(packet)
+        for packet in sound.demux():
+            if packet.dts is not None:
+                packet.stream = copied
+                out.mux(packet)
+    sounding.unlink()
+    return path
+
+
+def huge_picture(path: Path, side: int = 60_000) -> Path:
+    """A small PNG file that claims to be a huge picture."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b""))
+    return path
+
+
 def with_matrix(path: Path, a: int, b: int, c: int, d: int) -> Path:
     """Change the display matrix of the first track of an MP4 file in place."""
     content = bytearray(path.read_bytes())
@@ -128,6 +162,19 @@ def crash_late(frame: np.ndarray) -> np.ndarray:
     time.sleep(7.5)
     os.kill(os.getpid(), signal.SIGSEGV)
     return frame
+
+
+@dataclass(frozen=True)
+class CrashOnce:
+    """In the first process that comes here, as if somebody had killed it."""
+
+    mark: Path
+
+    def __call__(self, frame: np.ndarray) -> np.ndarray:
+        if not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return frame
 
 
 def hang(frame: np.ndarray) -> np.ndarray:

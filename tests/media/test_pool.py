@@ -225,6 +225,11 @@ def test_what_a_worker_cannot_import_is_named(clip: Path, tmp_path: Path, monkey
         decoders.decode(media.Request(clip, {"a": media.Pictures(fleeting.pick)}))
 
 
+def test_a_worker_that_is_killed_over_its_first_file_costs_nothing(clip: Path, tmp_path: Path) -> None:
+    with media.Decoders(1) as decoders:
+        assert decoders.decode(hostile(clip, making.CrashOnce(tmp_path / "mark"))).frames
+
+
 def test_a_file_that_is_tried_again_gets_no_second_time_limit(clip: Path) -> None:
     with media.Decoders(workers=1, limits=media.DecodeLimits(decode_seconds=8)) as decoders:
         decoders.decode(media.Request(clip, PICTURES))  # a worker that may be at fault is tried again with another

@@ -77,20 +77,23 @@ def test_no_connection_is_made(tmp_path: Path) -> None:
             server.accept()
 
 
+NAMES = [
+    b"two\nlines.mp4",
+    b"-i.mp4",
+    b"\xff\xfe\x80.mp4",
+    b"concat:clip.mp4|clip.mp4",
+    b"pipe:0",
+    b"fd:",
+    b"a%03d.jpg",
+    b"[a-z]*.mp4",
+    b"$(touch x);`id`.mp4",
+    "видео 🎬.mp4".encode(),
+]
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        b"two\nlines.mp4",
-        b"-i.mp4",
-        b"\xff\xfe\x80.mp4",
-        b"concat:clip.mp4|clip.mp4",
-        b"pipe:0",
-        b"fd:",
-        b"a%03d.jpg",
-        b"[a-z]*.mp4",
-        b"$(touch x);`id`.mp4",
-        "видео 🎬.mp4".encode(),
-    ],
+    NAMES,
 )
 def test_a_name_is_only_a_name(clip: Path, monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
     content = clip.read_bytes()
@@ -115,16 +118,19 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
     assert "cannot be opened" in complaint(tmp_path / ("long" * 100))
 
 
+NO_VIDEOS = [
+    ("empty.mp4", b"", "empty"),
+    ("text.mp4", b"this is a text file\n" * 20, "not a video"),
+    ("garbage.mp4", np.random.default_rng(0).bytes(20_000), "not a video|no picture|cannot be decoded"),
+    ("zeros.mp4", bytes(5000), "not a video"),
+    ("page.mp4", b"<html><body>404 Not Found</body></html>", "not a video"),
+    ("words.srt", b"1\n00:00:01,000 --> 00:00:02,000\nwords\n", "no picture"),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [
-        ("empty.mp4", b"", "empty"),
-        ("text.mp4", b"this is a text file\n" * 20, "not a video"),
-        ("garbage.mp4", np.random.default_rng(0).bytes(20_000), "not a video|no picture|cannot be decoded"),
-        ("zeros.mp4", bytes(5000), "not a video"),
-        ("page.mp4", b"<html><body>404 Not Found</body></html>", "not a video"),
-        ("words.srt", b"1\n00:00:01,000 --> 00:00:02,000\nwords\n", "no picture"),
-    ],
+    NO_VIDEOS,
 )
 def test_what_is_no_video_gives_one_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
@@ -162,13 +168,5 @@ def test_a_song_with_a_cover_has_no_picture(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_claims_to_be_huge(tmp_path: Path) -> None:
-    import struct
-    import zlib
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0))
-    data = chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
-    (tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + data)
+    making.huge_picture(tmp_path / "bomb.png")
     assert "bomb.png" in complaint(tmp_path / "bomb.png")

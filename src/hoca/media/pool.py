@@ -16,13 +16,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
-from hoca.errors import UserError
+from hoca.errors import UnreadableVideo, UserError
 from hoca.files import in_units, printable
 from hoca.media.request import DecodedVideo, DecodeLimits, Failure, Request
 from hoca.media.transport import receive, receive_answer, send
 from hoca.media.worker import OUT_OF_MEMORY
 
 START = 120.0  # seconds that a busy machine may need to start a worker
+ATTEMPTS = 2  # workers that may end over one file
 GRACE = 5.0  # seconds after its time limit at which a worker that did not end itself is ended
 
 
@@ -46,27 +47,36 @@ class Decoders:
         for _ in range(self.workers):
             self._idle.put(None)
 
+    def start(self) -> Decoders:
+        """Start a worker now, without waiting for it, so that it is ready when the first file comes."""
+        worker = self._idle.get()
+        self._idle.put(worker or self._start())
+        return self
+
     def decode(self, request: Request) -> DecodedVideo:
-        """Decode in a worker; raises UserError with one line if that is not possible. Threads may call this at once."""
+        """Decode in a worker; `UnreadableVideo` says in one line why not. Threads may call this at once."""
         message = pickle.dumps(request)
         worker = self._idle.get()
         spent = 0.0
         try:
-            if worker is not None:
+            for attempt in range(1, ATTEMPTS + 1):
+                worker = worker or self._start()
+                worker.await_start()
                 begun = time.monotonic()
                 try:
-                    return worker.ask(request, message)
-                except _Crash:  # perhaps the fault of an earlier file: try again with a new worker
+                    return worker.ask(request, message, spent)
+                except UnreadableVideo:
+                    if not worker.crashed or attempt == ATTEMPTS:
+                        raise
+                    # Perhaps the fault of an earlier file, or of whoever killed it: try a new worker.
                     self._drop(worker)
-                    spent = time.monotonic() - begun
-            worker = self._start()
-            return worker.ask(request, message, spent)
-        except _Refusal:
-            raise
-        except BaseException:
-            if worker is not None:
+                    worker = None
+                    spent += time.monotonic() - begun
+            raise AssertionError  # the last attempt returns or raises
+        except BaseException as error:
+            if worker is not None and not (isinstance(error, UnreadableVideo) and worker.ready):
                 self._drop(worker)
-            worker = None
+                worker = None
             raise
         finally:
             self._idle.put(worker)
@@ -82,7 +92,7 @@ class Decoders:
         try:
             while True:
                 while len(ahead) < 2 * self.workers and (request := next(waiting, None)) is not None:
-                    ahead[threads.submit(self._attempt, request)] = request
+                    ahead[threads.submit(self.attempt, request)] = request
                 if not ahead:
                     return
                 done = next(iter(wait(ahead, return_when=FIRST_COMPLETED).done))
@@ -113,7 +123,8 @@ class Decoders:
     ) -> None:
         self.close()
 
-    def _attempt(self, request: Request) -> DecodedVideo | Failure:
+    def attempt(self, request: Request) -> DecodedVideo | Failure:
+        """As `decode`, with a failure in place of an exception."""
         try:
             return self.decode(request)
         except UserError as error:
@@ -133,14 +144,6 @@ class Decoders:
         worker.end()
 
 
-class _Refusal(UserError):
-    """The worker's own answer; it can go on with the next file."""
-
-
-class _Crash(UserError):
-    """The worker is gone."""
-
-
 class _Worker:
     """One process and the socket to it."""
 
@@ -158,11 +161,14 @@ class _Worker:
                 start_new_session=True,  # an interrupt from the keyboard is for us to deal with
                 env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        self.ready = False
+        self.ready = self.crashed = False
         with contextlib.suppress(OSError):  # one that dies at once is noticed when it does not become ready
             send(self.connection, pickle.dumps((limits, threads)))
 
     def await_start(self) -> None:
+        """Return when the worker takes files."""
+        if self.ready:
+            return
         self.connection.settimeout(START)
         try:
             receive(self.connection)
@@ -174,34 +180,35 @@ class _Worker:
         self.ready = True
 
     def ask(self, request: Request, message: bytes, spent: float = 0.0) -> DecodedVideo:
-        """What the worker decoded; UserError with the cause if it refused, and of another class if it died.
+        """What the worker decoded, or `UnreadableVideo`: still `ready` if it refused, not if it is late or `crashed`.
 
         spent: seconds of the time limit that another worker has taken for the same file.
         """
-        if not self.ready:
-            self.await_start()
         self.connection.settimeout(max(self.limits.decode_seconds - spent, 0.0) + GRACE)
         try:
             send(self.connection, message)
             answer = receive_answer(self.connection)
         except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
-            raise self._cause(request, error) from None
+            self.ready = False
+            raise UnreadableVideo(self._cause(request, error)) from None
         if isinstance(answer, str):
-            raise _Refusal(answer)
+            raise UnreadableVideo(answer)
         return answer
 
-    def _cause(self, request: Request, error: Exception) -> UserError:
+    def _cause(self, request: Request, error: Exception) -> str:
         name, limits = printable(request.path), self.limits
         try:
             status = None if isinstance(error, TimeoutError) else self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            return _Crash(f"{name} made its decoder give a wrong answer: is the file whole?")
+            self.crashed = True
+            return f"{name} made its decoder give a wrong answer: is the file whole?"
         if status in (None, -signal.SIGALRM):
-            return UserError(f"{name} takes longer to decode than the limit of {limits.decode_seconds:g} s")
+            return f"{name} takes longer to decode than the limit of {limits.decode_seconds:g} s"
+        self.crashed = True
         if status == OUT_OF_MEMORY:
-            return _Crash(f"{name} needs more memory than the limit of {in_units(limits.memory)}")
+            return f"{name} needs more memory than the limit of {in_units(limits.memory)}"
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        return _Crash(f"{name} made its decoder crash ({how}): is the file whole?")
+        return f"{name} made its decoder crash ({how}): is the file whole?"
 
     def end(self) -> None:
         self.process.kill()

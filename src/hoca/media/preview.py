@@ -36,9 +36,11 @@ class Preview:
     envelope: tuple[float, ...]  # the largest amplitude of each of equal stretches, 0 to 1; empty: no sound
 
 
-def preview(video: Path | str, decode: Decode, pictures: int = PICTURES) -> Preview:
-    """Evenly spaced pictures of a video file and the outline of its sound."""
-    return decode_with_preview(Request(Path(video)), decode, pictures)[1]
+def preview(
+    video: Path | str, decode: Decode, pictures: int = PICTURES, part: tuple[float, float] | None = None
+) -> Preview:
+    """Evenly spaced pictures of a video file, or of a part (start, end) of it, and the outline of its sound."""
+    return decode_with_preview(Request(Path(video), part=part), decode, pictures)[1]
 
 
 def decode_with_preview(request: Request, decode: Decode, pictures: int = PICTURES) -> tuple[DecodedVideo, Preview]:
@@ -57,7 +59,7 @@ def decode_with_preview(request: Request, decode: Decode, pictures: int = PICTUR
         return found, _preview(found, pictures)
     if len(found.waveform) < int(wanted.sound_seconds * found.rate):  # it ends before that
         return found, _preview(found, pictures)
-    sound = decode(Request(request.path, rate=RATE))
+    sound = decode(Request(request.path, rate=RATE, part=request.part))
     duration = max(found.duration, sound.duration)
     whole = replace(found, waveform=sound.waveform, rate=sound.rate, duration=duration)
     return found, _preview(whole, pictures)

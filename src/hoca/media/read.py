@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hoca.errors import UserError
+from hoca.errors import UnreadableVideo
 from hoca.files import printable
 from hoca.media.clip import Clip
 from hoca.media.decode import decode
@@ -30,6 +30,6 @@ def read(
     pick = range if times is None else AtTimes(tuple(times))
     found = decode(Request(Path(path), {"all": Pictures(pick, transform=transform)}, rate), limits)
     if "picture" in found.absent:
-        raise UserError(f"{printable(path)} has no picture ({found.absent['picture']}): give a video file")
+        raise UnreadableVideo(f"{printable(path)} has no picture ({found.absent['picture']}): give a video file")
     when = found.times["all"] if times is None else np.array(times, dtype=np.float64)
     return Clip(found.pictures["all"], when, found.duration, found.waveform, found.rate)

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 GIB = 1024**3
+TOLERANCE = 1e-4  # seconds; container clocks are coarse: 1/24 s may be stored as 0.0417
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,8 @@ class AtTimes:
 
     def numbers(self, shown: Sequence[float]) -> list[int]:
         """Frame numbers, given the times at which the frames appear, in order."""
-        tolerance = 1e-4  # container clocks are coarse: 1/24 s may be stored as 0.0417
         rising = np.maximum.accumulate(shown)  # a damaged file may go back in time
-        return np.maximum(np.searchsorted(rising, np.add(self.times, tolerance), side="right") - 1, 0).tolist()
+        return np.maximum(np.searchsorted(rising, np.add(self.times, TOLERANCE), side="right") - 1, 0).tolist()
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,21 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Request:
+    """Without pictures and sound it asks how long the file plays."""
+
     path: Path
     pictures: Mapping[str, Pictures] = field(default_factory=dict)
     rate: int | None = None  # samples per second of the sound; None: no sound wanted
     sound_seconds: float | None = None  # how much of the sound, from the first frame on; None: all
+    part: tuple[float, float] | None = None  # (start, end), seconds from the first frame: decode this part alone, as if
+    # it were a file of its own, which begins with the frame on screen at its start
 
 
 @dataclass(frozen=True)
 class DecodedVideo:
     pictures: dict[str, np.ndarray]  # name → uint8 RGB [F, height, width, 3], or what `transform` gave, stacked
-    times: dict[str, np.ndarray]  # name → float64 [F], seconds from the first frame of the file
-    frames: int  # in the whole file, 0 if no picture was wanted
+    times: dict[str, np.ndarray]  # name → float64 [F], seconds from the first frame of the file or part
+    frames: int  # in the whole file or part, 0 if no picture was wanted
     duration: float  # seconds: when the last picture, or the sound that was read, ends
     waveform: np.ndarray | None  # float32 mono [samples]; None: not wanted or absent
     rate: int
@@ -83,7 +87,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class DecodeLimits:
-    """What one file may cost. Only a worker process can be held to `memory`, and stopped in the middle of a frame."""
+    """What one file may cost, or one part of it where parts are asked for.
+
+    Only a worker process can be held to `memory`, and stopped in the middle of a frame.
+    """
 
     bytes: int = 16 * GIB  # size of the file
     seconds: float = 4 * 3600  # how long it plays

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from hoca.media.gather import Gatherer
-from hoca.media.streams import Watch, frames
+from hoca.media.streams import Elsewhere, Watch, frames
 from hoca.media.survey import Survey
 
 LONG = 2000  # frames; what is shorter is decoded whole, which also finds frames that are announced but do not decode
@@ -17,21 +17,17 @@ GAIN = 3  # how much less there must be to decode: a jump has its own cost
 Plan = list[tuple[tuple[int, int], list[int]]]
 
 
-class Elsewhere(Exception):
-    """Jumping did not lead to the frames that the packets announce."""
-
-
 def jumps(survey: Survey, wanted: set[int]) -> Plan | None:
     """[(key frame, wanted frames that follow from it, in order), …], or None where decoding everything is right."""
     if survey.count <= LONG or not survey.stamps:
         return None
     groups: dict[tuple[int, int], list[int]] = {}
+    places = {stamp: place for place, stamp in enumerate(survey.stamps)}
     for number in sorted(wanted):
         key = survey.key_before(survey.stamps[number])
-        if key is None:
+        if key is None or key[0] not in places:  # that of a part's first frames may be before the part
             return None
         groups.setdefault(key, []).append(number)
-    places = {stamp: place for place, stamp in enumerate(survey.stamps)}
     cost = sum(chosen[-1] - places[key[0]] + 1 for key, chosen in groups.items())
     return list(groups.items()) if cost * GAIN <= survey.count else None
 

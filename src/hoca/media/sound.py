@@ -8,6 +8,8 @@ import numpy as np
 
 from hoca.media.streams import seconds
 
+LOUDEST = 64.0  # where 1 is full scale; floats of a damaged file are up to 1e38, and their power is infinite
+
 
 class Waveform:
     """The mean of the channels, float32, at `rate` samples a second, at most `most` seconds of it."""
@@ -49,7 +51,7 @@ class Waveform:
         if abs(lead) >= max(self.most, 1):  # such a clock is wrong
             lead = 0
         samples = np.pad(samples, (lead, 0)) if lead > 0 else samples[-lead:]
-        return np.nan_to_num(samples[: self.most], copy=False)
+        return np.nan_to_num(samples[: self.most], copy=False).clip(-LOUDEST, LOUDEST)
 
     def _prepare(self, frame: Any) -> None:
         import av

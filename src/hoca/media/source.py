@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hoca.errors import UserError
+from hoca.errors import UnreadableVideo
 from hoca.files import in_units, printable
 from hoca.media.request import DecodeLimits
 
@@ -49,11 +49,11 @@ def opened(path: Path, limits: DecodeLimits) -> Iterator[Any]:
         try:
             container = av.open("fd:", metadata_errors="ignore", options=options)
         except av.error.ArgumentError:
-            raise UserError(
+            raise UnreadableVideo(
                 f"{printable(path)} is no video, or a list that points to other files: give the video file itself"
             ) from None
         except (av.FFmpegError, ValueError, OSError) as error:
-            raise UserError(
+            raise UnreadableVideo(
                 f"{printable(path)} is not a video that can be read ({reason(error)}): is the file whole?"
             ) from None
         with container:
@@ -67,16 +67,16 @@ def _descriptor(path: Path, limits: DecodeLimits) -> int:
         # Non-blocking, or opening a named pipe would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
-        raise UserError(f"{printable(path)} {unopened(path, error)}: give the path of a video file") from None
+        raise UnreadableVideo(f"{printable(path)} {unopened(path, error)}: give the path of a video file") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise UserError(f"{printable(path)} is {what}: give the path of a video file")
+            raise UnreadableVideo(f"{printable(path)} is {what}: give the path of a video file")
         if status.st_size == 0:
-            raise UserError(f"{printable(path)} is not a video: the file is empty (0 bytes)")
+            raise UnreadableVideo(f"{printable(path)} is not a video: the file is empty (0 bytes)")
         if status.st_size > limits.bytes:
-            raise UserError(
+            raise UnreadableVideo(
                 f"{printable(path)} has {in_units(status.st_size)}, more than the limit of {in_units(limits.bytes)}"
             )
     except BaseException:

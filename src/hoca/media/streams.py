@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoca.errors import UserError
+from hoca.errors import UnreadableVideo
 from hoca.files import in_units, printable
 from hoca.media.request import DecodeLimits
 from hoca.media.source import reason
@@ -26,8 +26,8 @@ class Watch:
     def start(cls, path: Path, limits: DecodeLimits) -> Watch:
         return cls(path, limits, time.monotonic() + limits.decode_seconds)
 
-    def refuse(self, what: str) -> UserError:
-        return UserError(f"{printable(self.path)} {what}")
+    def refuse(self, what: str) -> UnreadableVideo:
+        return UnreadableVideo(f"{printable(self.path)} {what}")
 
     def clock(self) -> None:
         if time.monotonic() > self.deadline:
@@ -50,6 +50,10 @@ class Watch:
         if wanted > self.limits.memory:
             limit = in_units(self.limits.memory)
             raise self.refuse(f"needs {in_units(wanted)} for the pictures asked for, more than the limit of {limit}")
+
+
+class Elsewhere(Exception):
+    """Jumping did not lead to the frames that the packets announce."""
 
 
 def seconds(ticks: int | None, base: Any) -> float | None:

@@ -67,6 +67,7 @@ def send_failure(connection: socket.socket, reason: str) -> None:
 def send_decoded(connection: socket.socket, decoded: DecodedVideo) -> None:
     arrays, places = dict(_arrays(decoded)), []
     with _anonymous_file() as file:
+        file.write(bytes(ALIGNMENT))  # a file without a byte cannot be shared
         for (kind, name), values in arrays.items():
             file.seek(-file.tell() % ALIGNMENT, os.SEEK_CUR)
             places.append([kind, name, values.dtype.str, values.shape, file.tell()])
