@@ -145,6 +145,13 @@ def test_an_index_that_sends_more_than_the_archive_is_stopped(
     assert not (cache.folder() / f"{toy.archive}.part").exists()
 
 
+def test_a_file_larger_than_the_archive_is_not_copied(toy: Asset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TABLE, "toy", replace(toy, size=toy.size - 1))
+    with pytest.raises(UserError, match=r"more than the \d+ bytes"):
+        assets.path("toy")
+    assert not (cache.folder() / f"{toy.archive}.part").exists()
+
+
 def test_no_connection_is_one_clear_line(toy: Asset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(UserError, match=r"hoca assets pull toy --from toy_words-1\.0") as error:

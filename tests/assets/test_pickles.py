@@ -72,3 +72,9 @@ def test_names_are_not_looked_up(content: bytes) -> None:
 def test_other_values_are_refused() -> None:
     with pytest.raises(UserError, match="str at name"):
         pickles.load(io.BytesIO(pickle.dumps({"name": "x"})))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff", b"no pickle"])
+def test_a_damaged_pickle_is_named(content: bytes) -> None:
+    with pytest.raises(UserError, match=r"the pickle is damaged|only numpy arrays"):
+        pickles.load(io.BytesIO(content))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoca.data import Corpus, Video, read_corpus, write_corpus
+from hoca.data.corpus import captions_file
 from hoca.errors import UserError
 
 GOOD = {"id": "a", "split": "train", "captions": ["a dog runs", "a dog"]}
@@ -105,14 +106,17 @@ def test_a_flood_of_problems_is_a_few_lines_and_a_count(tmp_path: Path) -> None:
     assert said[-1].endswith("skipped 1000 × broken line")
 
 
+NO_CAPTIONS = [
+    (b"", "is empty"),
+    (b" \n\n", "is empty"),
+    ("\ufeffx".encode("utf-16-le"), "is UTF-16: save it as UTF-8"),
+    (b"nothing\nuseful", "holds no videos"),
+]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
-    [
-        (b"", "is empty"),
-        (b" \n\n", "is empty"),
-        ("\ufeffx".encode("utf-16-le"), "is UTF-16: save it as UTF-8"),
-        (b"nothing\nuseful", "holds no videos"),
-    ],
+    NO_CAPTIONS,
 )
 def test_a_file_without_videos_is_an_error_even_when_skipping(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "captions.jsonl"
@@ -182,3 +186,54 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(UserError, match="not a file"):
         read_corpus(tmp_path / "captions.jsonl")
+
+
+def table(folder: Path, text: str) -> Path:
+    path = folder / "captions.csv"
+    path.write_bytes(text.encode("utf-8"))
+    return path
+
+
+def test_csv_has_a_caption_a_row(tmp_path: Path) -> None:
+    path = table(
+        tmp_path,
+        'id,split,caption,category\r\na,train,"a dog, running",sport\r\nb,test,x,\r\na,train,a dog,sport\r\n',
+    )
+    corpus = read_corpus(path)
+    assert corpus.videos == (Video("a", "train", ("a dog, running", "a dog"), "sport"), Video("b", "test", ("x",)))
+    assert captions_file(tmp_path) == path
+    (tmp_path / "captions.jsonl").write_text("")
+    with pytest.raises(UserError, match="keep one of them"):
+        captions_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("b,train,a dog, running", "line 3: 4 cells, the header names 3 columns"),
+        ("a,test,a dog", "line 3: video a has another split or category than on line 2"),
+        ("b,val,x", "line 3: \"split\" of video b is 'val'"),
+        ("b,,x", 'line 3: no "split"'),
+        (",train,x", "line 3: \"id\" is ''"),
+        ("b,train,", "caption 1 of video b has no words"),
+        ('b,train,"x', "line 4 is not CSV"),
+    ],
+)
+def test_a_broken_row_is_told_with_its_line_or_counted(tmp_path: Path, row: str, message: str) -> None:
+    path = table(tmp_path, f"id,split,caption\na,train,a dog runs\n{row}\nlast,train,x\n")
+    with pytest.raises(UserError) as stopped:
+        read_corpus(path)
+    assert message in str(stopped.value)
+    assert "\n" not in str(stopped.value)
+    if "not CSV" not in message:  # of a table whose quotes do not match, no row is certain
+        said: list[str] = []
+        assert {video.id for video in read_corpus(path, on_problem="skip", report=said.append).videos} == {"a", "last"}
+        assert message in said[0]
+
+
+def test_a_table_saved_otherwise_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "captions.csv").write_bytes("id,split,caption\na,train,café\n".encode("latin-1"))
+    with pytest.raises(UserError, match="save it as CSV UTF-8"):
+        read_corpus(tmp_path / "captions.csv")
+    with pytest.raises(UserError, match="no header with the columns id,split,caption"):
+        read_corpus(table(tmp_path, "a,train,a dog\n"))

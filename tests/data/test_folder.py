@@ -101,15 +101,18 @@ def empty_features(folder: Path) -> None:
     FeatureStore(folder / "features").write("v02", {}, specification=SPECIFICATION, absent={"image": "broken"})
 
 
+DAMAGES = [
+    (break_width, "feature file of the wrong width", "image features are 5 wide, expected 6"),
+    (break_specification, "features made differently", "the other files with"),
+    (truncate, "unreadable feature file", "not a readable feature file"),
+    (remove_features, "captions without features", "video v02 of .* has no features in"),
+    (empty_features, "video without any modality", "has none of image, audio"),
+]
+
+
 @pytest.mark.parametrize(
     ("damage", "kind", "message"),
-    [
-        (break_width, "feature file of the wrong width", "image features are 5 wide, expected 6"),
-        (break_specification, "features made differently", "the other files with"),
-        (truncate, "unreadable feature file", "not a readable feature file"),
-        (remove_features, "captions without features", "video v02 of .* has no features in"),
-        (empty_features, "video without any modality", "has none of image, audio"),
-    ],
+    DAMAGES,
 )
 def test_damage_stops_or_is_counted(copy: Path, damage: Callable[[Path], None], kind: str, message: str) -> None:
     damage(copy)

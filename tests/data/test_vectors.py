@@ -175,19 +175,22 @@ def npy(shape: str, descr: str = "<f4", values: bytes = b"") -> bytes:
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + values
 
 
+CLAIMS = [
+    (npy("(100000000000,)", "<U8"), npy("(100000000000, 3)")),
+    (npy("(-1,)", "<U8"), npy("(-1, 3)")),
+    (npy("(1,)", "<U900000000"), npy("(1, 3)")),
+    (npy("(2,)", "<U3", b"1234"), npy("(2, 3)")),
+    (npy("(1,)", "<U1", b"d\0\0\0"), npy("(1, 100000000000)")),
+    (npy("(1,)", "<U1", b"d\0\0\0"), npy("(1, 3)", "|O")),
+    (npy("(1,)", "|O"), npy("(1, 3)")),
+    (b"", npy("(1, 3)")),
+    (npy("(1"), npy("(1, 3)")),
+]
+
+
 @pytest.mark.parametrize(
     ("words", "vectors"),
-    [
-        (npy("(100000000000,)", "<U8"), npy("(100000000000, 3)")),
-        (npy("(-1,)", "<U8"), npy("(-1, 3)")),
-        (npy("(1,)", "<U900000000"), npy("(1, 3)")),
-        (npy("(2,)", "<U3", b"1234"), npy("(2, 3)")),
-        (npy("(1,)", "<U1", b"d\0\0\0"), npy("(1, 100000000000)")),
-        (npy("(1,)", "<U1", b"d\0\0\0"), npy("(1, 3)", "|O")),
-        (npy("(1,)", "|O"), npy("(1, 3)")),
-        (b"", npy("(1, 3)")),
-        (npy("(1"), npy("(1, 3)")),
-    ],
+    CLAIMS,
 )
 def test_sizes_that_an_npz_claims_are_not_believed(tmp_path: Path, words: bytes, vectors: bytes) -> None:
     with pytest.raises(UserError, match=r"expected the arrays|not a readable npz|cut off"):

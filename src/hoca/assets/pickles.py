@@ -32,18 +32,28 @@ class _ArraysOnly(pickle.Unpickler):
 def load(file: IO[bytes]) -> dict[str, np.ndarray]:
     """The arrays of a pickle, or of an object `.npy` file around one, by the path to them: `params/conv/kernel`."""
     content = file.read()
-    if content.startswith(b"\x93NUMPY"):
-        header = io.BytesIO(content)
-        np.lib.format.read_magic(header)
-        np.lib.format.read_array_header_1_0(header)
-        content = content[header.tell() :]
-    # latin1 is how arrays that Python 2 pickled are read.
-    value = _ArraysOnly(io.BytesIO(content), encoding="latin1").load()
-    if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
-        value = value.item()
     arrays: dict[str, np.ndarray] = {}
-    _flatten(value, "", arrays)
+    try:
+        # latin1 is how arrays that Python 2 pickled are read.
+        value = _ArraysOnly(io.BytesIO(_unwrapped(content)), encoding="latin1").load()
+        if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
+            value = value.item()
+        _flatten(value, "", arrays)
+    except UserError:
+        raise
+    except Exception as error:  # damage shows in as many ways as there are instructions
+        raise UserError(f"the pickle is damaged ({type(error).__name__}): fetch it again") from None
     return arrays
+
+
+def _unwrapped(content: bytes) -> bytes:
+    """The pickle within an `.npy` file; any other content as it is."""
+    if not content.startswith(b"\x93NUMPY"):
+        return content
+    header = io.BytesIO(content)
+    np.lib.format.read_magic(header)
+    np.lib.format.read_array_header_1_0(header)
+    return content[header.tell() :]
 
 
 def _flatten(value: Any, path: str, arrays: dict[str, np.ndarray]) -> None:

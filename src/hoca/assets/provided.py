@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from hoca import networks
 from hoca.assets import cache, weight_files
-from hoca.errors import UserError
+from hoca.errors import MissingAsset, UserError
 from hoca.files import replacing, sha256_of
 
 
@@ -73,21 +73,21 @@ def provided_hash(name: str) -> str:
         return hashes[0]
     if hashes:
         raise UserError(f"{len(hashes)} files were provided for {name}: say which, as {name}=FILE")
-    raise UserError(f"{name} is in no package registry: {row.advice}")
+    raise MissingAsset(f"{name} is in no package registry: {row.advice}")
 
 
 def provided_file(row: Provided, sha256: str) -> Path:
     """The converted weights with that hash."""
     file = cache.folder() / f"{row.name}-{sha256}.safetensors"
     if not file.is_file():
-        raise UserError(f"{row.name} with SHA-256 {sha256[:12]}… is not here: {row.advice}")
+        raise MissingAsset(f"{row.name} with SHA-256 {sha256[:12]}… is not here: {row.advice}")
     return file
 
 
 def provide(row: Provided, file: Path | None) -> Path:
     """Convert a file of the user's and keep it under its hash."""
     if file is None:
-        raise UserError(f"{row.name} is in no package registry: {row.advice}")
+        raise MissingAsset(f"{row.name} is in no package registry: {row.advice}")
     sources = _sources(row, file)
     target = cache.folder() / f"{row.name}-{_digest(sources)}.safetensors"
     if target.is_file():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from hoca.errors import UserError
+from hoca.isolated import Isolated
 
 DEEPEST = 32  # groups within groups
-MOST_BYTES = 1 << 32  # of one array
+MOST_BYTES = 1 << 30  # of all arrays in HDF5, which a file of no size can claim to hold
+MOST_ARRAYS = 10_000
 KINDS = ".safetensors, .pt or .pth, .npz, .h5"
 
 
@@ -51,7 +55,8 @@ def read(path: Path) -> dict[str, np.ndarray]:
 def _torch(path: Path) -> dict[str, np.ndarray]:
     import torch
 
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings(action="ignore"):  # of a pickle that it then refuses
+        state = torch.load(path, map_location="cpu", weights_only=True)
     while isinstance(state, dict) and isinstance(state.get("state_dict", state.get("model")), dict):
         state = state.get("state_dict", state.get("model"))
     if not isinstance(state, dict):
@@ -72,16 +77,39 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
 
 def _h5(path: Path) -> dict[str, np.ndarray]:
     try:
-        import h5py
+        import h5py  # noqa: F401
     except ImportError:
         raise UserError(f"{path}: reading HDF5 needs h5py: pip install 'hoca[h5]'") from None
-    arrays: dict[str, np.ndarray] = {}
-    with h5py.File(path, "r") as file:
-        _gather(file, "", arrays, 0)
-    return arrays
+    with Isolated("hoca.assets.weight_files:h5_answers", path) as ask:
+        return {name: ask("array", name) for name in ask("names")}
 
 
-def _gather(group: Any, start: str, arrays: dict[str, np.ndarray], depth: int) -> None:
+def h5_answers(path: Path) -> Callable[..., Any]:
+    """What `hoca.isolated` asks: the `names` of all arrays, and an `array`."""
+    import h5py
+
+    found: dict[str, Any] = {}
+    with _readable(path):
+        _gather(h5py.File(path, "r"), "", found, 0)
+
+    def answer(what: str, name: str = "") -> Any:
+        with _readable(path):
+            return list(found) if what == "names" else found[name][()]
+
+    return answer
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """h5py complains of damage in many ways."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not a checkpoint that can be read ({reason}): fetch it again") from None
+
+
+def _gather(group: Any, start: str, found: dict[str, Any], depth: int) -> None:
     """The numbers of a group and of those within it; what lies in another file is refused, not read."""
     import h5py
 
@@ -92,10 +120,10 @@ def _gather(group: Any, start: str, arrays: dict[str, np.ndarray], depth: int) -
             raise ValueError(f"{name} points elsewhere")
         item = group[name]
         if isinstance(item, h5py.Group):
-            _gather(item, f"{start}{name}/", arrays, depth + 1)
+            _gather(item, f"{start}{name}/", found, depth + 1)
         elif isinstance(item, h5py.Dataset) and item.dtype.kind in "fiu":
             if item.is_virtual or item.external:
                 raise ValueError(f"the values of {name} lie in another file")
-            if item.nbytes > MOST_BYTES:
-                raise ValueError(f"{name} claims {item.nbytes} bytes")
-            arrays[start + name] = item[()]
+            found[start + name] = item
+            if len(found) > MOST_ARRAYS or sum(each.nbytes for each in found.values()) > MOST_BYTES:
+                raise ValueError(f"up to {name} it claims more arrays, or larger ones, than any network has")

@@ -1,4 +1,4 @@
-"""Captions of videos and their splits, read from one JSON object per line."""
+"""Captions of videos and their splits, read from one JSON object per line, or from CSV with one caption per row."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from hoca.data.problems import OnProblem, Problems, Report
-from hoca.errors import UserError
+from hoca.errors import BadDataset, UserError
 from hoca.files import replacing, require_file
 from hoca.options import encodable
+from hoca.tables import is_table, read_table
 
 SPLITS = ("train", "validation", "test")
 CATEGORIES_FILE = "categories.txt"
+CAPTIONS_FILES = ("captions.jsonl", "captions.csv")  # a dataset folder has one of them
+COLUMNS = (("id",), ("split",), ("caption", "text"))  # of a CSV file; `category` may be there too
 
 
 @dataclass(frozen=True)
@@ -83,14 +86,15 @@ def read_corpus(
     report: Report | None = None,
     problems: Problems | None = None,
 ) -> Corpus:
-    """Read a `captions.jsonl`; names of numbered categories come from a `categories.txt` beside it, if there is one."""
+    """Read a captions file, JSON lines or .csv; names of numbered categories come from a `categories.txt` beside it, if
+    there is one."""
     path = Path(path)
     problems = problems or Problems(on_problem, report)
     named = _read_categories(path.parent / CATEGORIES_FILE)
     videos: dict[str, Video] = {}
     first_line: dict[str, int] = {}
-    for number, text in _lines(path, problems):
-        video = _parse(text, named, f"{path}, line {number}", problems)
+    for number, row in (_table if is_table(path) else _json_lines)(path, problems):
+        video = _video(row, named, f"{path}, line {number}", problems)
         if video is None:
             continue
         if video.id in videos:
@@ -104,8 +108,16 @@ def read_corpus(
         first_line[video.id] = number
     problems.close(str(path))
     if not videos:
-        raise UserError(f'{path} holds no videos: write one line {{"id", "split", "captions"}} per video')
+        raise BadDataset(f"{path} holds no videos: {_form(path)}")
     return Corpus(name or path.parent.name, tuple(videos.values()), named or _categories_of(videos.values()))
+
+
+def captions_file(folder: Path) -> Path:
+    """The captions of a dataset folder: `captions.jsonl`, or `captions.csv`."""
+    found = [folder / name for name in CAPTIONS_FILES if (folder / name).exists()]
+    if len(found) > 1:
+        raise BadDataset(f"{folder} holds {' and '.join(CAPTIONS_FILES)}: keep one of them")
+    return found[0] if found else folder / CAPTIONS_FILES[0]
 
 
 def write_corpus(corpus: Corpus, folder: Path | str) -> Path:
@@ -125,22 +137,56 @@ def write_corpus(corpus: Corpus, folder: Path | str) -> Path:
     return path
 
 
-def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
+def _form(path: Path) -> str:
+    """What a captions file should be like."""
+    if is_table(path):
+        return "write the header id,split,caption and then one caption per row"
+    return 'write one line {"id", "split", "captions"} per video'
+
+
+def _content(path: Path) -> bytes:
     try:
         require_file(path)
         content = path.read_bytes()
     except FileNotFoundError:
-        raise UserError(f"no captions file {path}: a dataset folder holds captions.jsonl and features/") from None
-    except OSError as error:
-        raise UserError(
-            f"cannot read {path} ({error.strerror}): give the captions file, one JSON object per line"
+        raise BadDataset(
+            f"no captions file {path}: a dataset folder holds captions.jsonl or captions.csv, and features/"
         ) from None
+    except OSError as error:
+        raise BadDataset(f"cannot read {path} ({error.strerror}): give the captions file, JSON lines or CSV") from None
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UserError(f"{path} is UTF-16: save it as UTF-8")
+        raise BadDataset(f"{path} is UTF-16: save it as UTF-8")
     if not content.strip():
-        raise UserError(f'{path} is empty: write one line {{"id", "split", "captions"}} per video')
-    content = content.removeprefix(b"\xef\xbb\xbf")
-    for number, line in enumerate(content.split(b"\n"), start=1):
+        raise BadDataset(f"{path} is empty: {_form(path)}")
+    return content.removeprefix(b"\xef\xbb\xbf")
+
+
+def _table(path: Path, problems: Problems) -> Iterator[tuple[int, Any]]:
+    """The videos of a CSV file as rows of JSON lines would have them, each with the line of its first caption."""
+    try:
+        text = _content(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadDataset(f"{path} is not UTF-8 text (byte {error.start}): save it as CSV UTF-8") from None
+    videos: dict[str, tuple[int, dict[str, Any]]] = {}
+    for number, cells in read_table(path, text, *COLUMNS, on_wrong=partial(problems.add, "broken line")):
+        id = cells.get("id", "")
+        facts: dict[str, Any] = {key: cells[key] for key in ("split", "category") if cells.get(key)}
+        if (category := facts.get("category", "")).isdecimal() and len(category) < 20:
+            facts["category"] = int(category)
+        first, row = videos.setdefault(id, (number, {"id": id, **facts, "captions": []}))
+        if facts != {key: row[key] for key in ("split", "category") if key in row}:
+            problems.add(
+                "broken line",
+                f"{path}, line {number}: video {id} has another split or category than on line {first}: choose one",
+            )
+        else:
+            row["captions"].append(cells.get("caption", cells.get("text", "")))
+    yield from videos.values()
+
+
+def _json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, Any]]:
+    """Each line's value; one that is not JSON is a problem."""
+    for number, line in enumerate(_content(path).split(b"\n"), start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -150,16 +196,15 @@ def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
                 "save the file as UTF-8",
             )
             continue
-        if text.strip():
-            yield number, text
+        if not text.strip():
+            continue
+        try:
+            yield number, json.loads(text)
+        except (ValueError, RecursionError) as error:
+            problems.add("broken line", f"{path}, line {number}: not JSON ({error}): fix the line or delete it")
 
 
-def _parse(text: str, named: tuple[str, ...], where: str, problems: Problems) -> Video | None:
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        problems.add("broken line", f"{where}: not JSON ({error}): fix the line or delete it")
-        return None
+def _video(row: Any, named: tuple[str, ...], where: str, problems: Problems) -> Video | None:
     complaint = _complaint(row, named)
     if complaint:
         problems.add("broken line", f"{where}: {complaint}")

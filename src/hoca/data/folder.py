@@ -1,4 +1,4 @@
-"""The folder dataset: `captions.jsonl` and `features/`, joined and checked."""
+"""The folder dataset: `captions.jsonl` (or .csv) and `features/`, joined and checked."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from hoca.data.bank import FeatureBank
-from hoca.data.corpus import Corpus, Video, read_corpus
+from hoca.data.corpus import Corpus, Video, captions_file, read_corpus
 from hoca.data.problems import OnProblem, Problems, Report
-from hoca.errors import UserError, nearest
+from hoca.errors import BadDataset, UnknownName, UserError, nearest
 from hoca.features.store import FeatureStore, Header, ordered
 
 
@@ -38,7 +38,8 @@ class FolderDataset:
         self.folder = Path(folder)
         self.problems = Problems(on_problem, report)
         self.store = FeatureStore(features or self.folder / "features")
-        corpus = read_corpus(self.folder / "captions.jsonl", name=self.folder.name, problems=self.problems)
+        self.captions_file = captions_file(self.folder)
+        corpus = read_corpus(self.captions_file, name=self.folder.name, problems=self.problems)
         headers = self._headers(corpus)
         self.widths = _choose(_usual_widths(headers.values()), modalities, self.store.folder)
         self._lengths = {id: found for id, header in headers.items() if (found := self._checked(id, header))}
@@ -109,27 +110,27 @@ class FolderDataset:
 
     def _headers(self, corpus: Corpus) -> dict[str, Header]:
         """The headers of the videos that have both captions and features."""
-        stored = self.store.ids()
-        if not stored:
-            raise UserError(f"no features in {self.store.folder}: extract them, or say where the store is")
+        found = self.store.survey()
+        if not found:
+            raise BadDataset(f"no features in {self.store.folder}: extract them, or say where the store is")
         headers = {}
-        known = set(stored)
         for video in corpus.videos:
-            if video.id not in known:
+            if video.id not in found:
                 self.problems.add(
                     "captions without features",
-                    f"video {video.id} of {self.folder / 'captions.jsonl'} has no features in {self.store.folder}: "
+                    f"video {video.id} of {self.captions_file} has no features in {self.store.folder}: "
                     "extract them or delete its line",
                 )
                 continue
-            try:
-                headers[video.id] = self.store.header(video.id)
-            except UserError as error:
-                self.problems.add("unreadable feature file", str(error))
-        for id in sorted(known - {video.id for video in corpus.videos}):
+            header = found[video.id]
+            if isinstance(header, UserError):
+                self.problems.add("unreadable feature file", str(header))
+            else:
+                headers[video.id] = header
+        for id in sorted(found.keys() - {video.id for video in corpus.videos}):
             self.problems.add(
                 "features without captions",
-                f"{self.store.path(id)} has no captions in {self.folder / 'captions.jsonl'}: add a line or delete it",
+                f"{self.store.path(id)} has no captions in {self.captions_file}: add a line or delete it",
             )
         return headers
 
@@ -148,7 +149,7 @@ class FolderDataset:
         """The videos that passed all checks."""
         kept = tuple(video for video in corpus.videos if video.id in self._lengths)
         if not kept:
-            raise UserError(f"{self.folder}: no video has both captions and features: extract features first")
+            raise BadDataset(f"{self.folder}: no video has both captions and features: extract features first")
         return Corpus(corpus.name, kept, corpus.categories)
 
     def _checked(self, id: str, header: Header) -> dict[str, int]:
@@ -205,7 +206,7 @@ def _choose(widths: dict[str, int], modalities: Sequence[str] | None, where: Pat
         raise UserError(f"modalities {list(modalities)}: name each one once, out of {', '.join(widths)}")
     for name in modalities:
         if name not in widths:
-            raise UserError(f"no modality {name!r} in {where} (it has {', '.join(widths)}): {nearest(name, widths)}")
+            raise UnknownName(f"no modality {name!r} in {where} (it has {', '.join(widths)}): {nearest(name, widths)}")
     return {name: widths[name] for name in modalities}
 
 
@@ -216,5 +217,5 @@ def _most_common(values: list[Any]) -> Any:
 
 def _finite(values: np.ndarray, name: str, path: Path) -> np.ndarray:
     if not np.isfinite(values).all():
-        raise UserError(f"{path}: {name} features hold NaN or infinite values: extract it again")
+        raise BadDataset(f"{path}: {name} features hold NaN or infinite values: extract it again")
     return values

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-from hoca.errors import UserError
+from hoca.errors import BadDataset, UserError
 
 OnProblem = Literal["stop", "skip"]
 Report = Callable[[str], None]
@@ -20,7 +20,7 @@ log = logging.getLogger("hoca.data")
 class Problems:
     """Collects the problems of one dataset.
 
-    `on_problem="stop"` raises a UserError at the first; `"skip"` leaves the item out, reports the first few of each
+    `on_problem="stop"` raises a `BadDataset` at the first; `"skip"` leaves the item out, reports the first few of each
     kind and, when `close` is called, one line per kind with its count.
     """
 
@@ -36,7 +36,7 @@ class Problems:
         """Note one problem: `kind` is what is counted, `line` says what, in which file and line or id, and the fix."""
         self.counts[kind] += 1
         if self.on_problem == "stop":
-            raise UserError(line)
+            raise BadDataset(line)
         if self.counts[kind] <= SHOWN_PER_KIND:
             self._say(f"skipped: {line}")
 

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from hoca.errors import UserError
+from hoca.features.npy import read_header
 from hoca.options import shortened
 
 Row = tuple[str, Callable[[], np.ndarray]]  # a word, and how to read its vector
@@ -154,7 +155,7 @@ def _open_npz(path: Path) -> Iterator[VectorFile]:
     try:
         with zipfile.ZipFile(path) as archive, archive.open("vectors.npy") as file:
             words = _npz_words(archive)
-            shape, fortran, dtype = _npy_header(file)
+            shape, fortran, dtype = read_header(file)
             if words.ndim != 1 or words.dtype.kind not in "US" or len(shape) != 2 or dtype.kind not in "fiu":
                 raise UserError(f"{wrong}, found {words.dtype} {list(words.shape)} and {dtype} {list(shape)}")
             if shape[0] != len(words) or fortran or not 1 <= shape[1] < WIDEST:
@@ -171,21 +172,13 @@ def _open_npz(path: Path) -> Iterator[VectorFile]:
 def _npz_words(archive: zipfile.ZipFile) -> np.ndarray:
     """The words, whose size is bounded before they are unpacked: a small archive can hold a large array."""
     with archive.open("words.npy") as file:
-        shape, _, dtype = _npy_header(file)
+        shape, _, dtype = read_header(file)
         size = prod(shape) * dtype.itemsize
         if dtype.kind not in "US":
             return np.empty(shape if size < MOST_BYTES else 0, dtype)  # which the caller names
         if not 0 <= size < MOST_BYTES:
             raise ValueError(f"words of {shortened(size)} bytes")
         return np.frombuffer(file.read(size), dtype).reshape(shape)
-
-
-def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
-    version = np.lib.format.read_magic(file)
-    readers: dict[Any, Any] = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise ValueError(f"npy version {version}")
-    return readers[version](file)
 
 
 def _npz_rows(file: IO[bytes], words: np.ndarray, dtype: np.dtype, width: int, path: Path) -> Iterator[Row]:

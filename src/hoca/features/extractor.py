@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from hoca.features.extract import Extracted, check
 from hoca.features.specification import weights_file
 from hoca.media.preview import decode_with_preview
 from hoca.media.request import DecodedVideo, Request
+from hoca.threads import free_cores, use_threads
 
 if TYPE_CHECKING:
     from hoca.features.network import Network
@@ -33,7 +35,9 @@ class Extractor:
         device: str = "cpu",
         precision: str = "auto",
         limits: media.DecodeLimits | None = None,
+        random_weights: bool = False,
     ) -> None:
+        """random_weights: networks that have learned nothing, to measure their speed where no weights are."""
         self.specification = specification
         self.limits = limits
         self.backbones = check(specification)
@@ -42,21 +46,29 @@ class Extractor:
         if len(rates) > 1:
             raise UserError(f"the audio backbones want sound at different rates ({rates}): keep one of them")
         self.rate = rates.pop() if rates else None
-        self.networks: dict[str, Network | None] = {
-            name: self._network(name, device, precision) for name in self.backbones
+        self._side_by_side = False
+        self._weights = {
+            name: None if random_weights else weights_file(found, specification[name])
+            for name, found in self.backbones.items()
+            if found.build
         }
+        if self._weights:
+            from hoca.devices import choose_device
+            from hoca.features.network import PRECISIONS
 
-    def _network(self, name: str, device: str, precision: str) -> Network | None:
-        found = self.backbones[name]
-        if found.build is None:
-            return None
-        from hoca.devices import choose_device
-        from hoca.features.network import PRECISIONS, Network
+            if precision not in PRECISIONS:
+                raise UserError(f"precision={precision!r} is unknown: choose among {', '.join(PRECISIONS)}")
+            self._device, self._precision = choose_device(device), precision
 
-        if precision not in PRECISIONS:
-            raise UserError(f"precision={precision!r} is unknown: choose among {', '.join(PRECISIONS)}")
-        weights = weights_file(found, self.specification[name])
-        return Network.load(found, weights, choose_device(device), precision)
+    @cached_property
+    def networks(self) -> dict[str, Network | None]:
+        """The network of each backbone that has one, loaded when the first clip is decoded, or while it is."""
+        from hoca.features.network import Network
+
+        return {
+            name: Network.load(found, self._weights[name], self._device, self._precision) if found.build else None
+            for name, found in self.backbones.items()
+        }
 
     def request(self, path: Path | str) -> Request:
         """What to decode of a file."""
@@ -71,6 +83,12 @@ class Extractor:
 
     def features(self, clips: Sequence[DecodedVideo]) -> list[Extracted]:
         """The features of decoded files, each network run over all of them."""
+        if not any(network is not None and network.device.type == "cpu" for network in self.networks.values()):
+            return self._features(clips)
+        with use_threads(1 if self._side_by_side else free_cores()):
+            return self._features(clips)
+
+    def _features(self, clips: Sequence[DecodedVideo]) -> list[Extracted]:
         made = [Extracted({}, {}, clip.duration) for clip in clips]
         for name, found in self.backbones.items():
             present = []
@@ -120,18 +138,40 @@ class Extractor:
         pictures: int = 0,
         limits: media.DecodeLimits | None = None,
         decoders: media.Decoders | None = None,
+        part: tuple[float, float] | None = None,
     ) -> tuple[DecodedVideo, media.Preview | None]:
-        """What the networks need of a file, and a preview of it if that is to have pictures.
+        """What the networks need of a file or of a part (start, end) of it, and a preview if that is to have pictures.
 
         decoders: processes to decode in, which have limits of their own; None = the extractor's one.
         """
         if decoders is None and limits is not None and limits != self.limits:
             with media.Decoders(workers=1, limits=limits) as others:
-                return self.decode(path, pictures=pictures, decoders=others)
+                return self.decode(path, pictures=pictures, decoders=others, part=part)
         decode = (decoders or self.decoders).decode
+        request = replace(self.request(path), part=part)
         if pictures:
-            return decode_with_preview(self.request(path), decode, pictures)
-        return decode(self.request(path)), None
+            return decode_with_preview(request, decode, pictures)
+        return decode(request), None
+
+    @contextmanager
+    def side_by_side(self) -> Iterator[None]:
+        """On a CPU, let each core work on other pictures; not with motion, where a clip alone takes much memory."""
+        networks = [network for network in self.networks.values() if network is not None]
+        if not networks or self._device.type != "cpu" or any(b.kind == "motion" for b in self.backbones.values()):
+            yield
+            return
+        from hoca.threads import thread_per_core
+
+        with thread_per_core() as pool:
+            self._side_by_side = True
+            for network in networks:
+                network.pool = pool
+            try:
+                yield
+            finally:
+                self._side_by_side = False
+                for network in networks:
+                    network.pool = None
 
     @cached_property
     def decoders(self) -> media.Decoders:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,16 +13,19 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from hoca.errors import UserError
 from hoca.features.backbones.kinds import Backbone
+from hoca.threads import cores
 
-Precision = Literal["auto", "float32", "bf16"]
-PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "bf16")
+Precision = Literal["auto", "float32", "bf16", "int8"]
+PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "bf16", "int8")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Network:
     module: nn.Module
     device: torch.device
+    pool: ThreadPoolExecutor | None = None  # threads, one per core, among which single pictures and sounds are divided
 
     @classmethod
     def load(cls, backbone: Backbone, weights: Path | None, device: torch.device, precision: Precision) -> Network:
@@ -37,7 +41,7 @@ class Network:
             if isinstance(part, nn.Conv2d | nn.Conv3d):
                 order = torch.channels_last if isinstance(part, nn.Conv2d) else torch.channels_last_3d
                 part.weight.data = part.weight.data.contiguous(memory_format=order)
-        return cls(module, device)
+        return cls(_in_int8(module, device) if precision == "int8" else module, device)
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
@@ -46,12 +50,17 @@ class Network:
     def batched(self, inputs: np.ndarray) -> np.ndarray:
         """[F, …] → [F, width], so many at a time as the device works best on."""
         size = 32 if self.device.type == "cpu" else 512
-        return np.concatenate([self(inputs[first : first + size]) for first in range(0, len(inputs), size)])
+        run: Callable[..., Iterable[np.ndarray]] = map
+        if self.pool is not None:
+            share = -(-len(inputs) // cores())
+            size, run = -(-share // -(-share // _CPU_PICTURES)), self.pool.map  # equal pieces for all cores
+        return np.concatenate(list(run(self, (inputs[first : first + size] for first in range(0, len(inputs), size)))))
 
     def batched_by_shape(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """[T, …] each → [T', width] each; on a GPU those of the same length go together."""
         if self.device.type == "cpu":
-            return [self(each[None])[0] for each in inputs]
+            run = map if self.pool is None else self.pool.map
+            return list(run(lambda each: self(each[None])[0], inputs))
         places: dict[tuple[int, ...], list[int]] = {}
         for place, each in enumerate(inputs):
             places.setdefault(each.shape, []).append(place)
@@ -78,17 +87,29 @@ class Network:
         return pinned.to(self.device, non_blocking=True)
 
 
+_CPU_PICTURES = 5  # that one core takes at once: more is not faster, and a core that is late is waited for longer
 _GPU_FRAMES = 4096  # that I3D takes at once: about 40 GB in bfloat16
 
 
 def _dtype(backbone: Backbone, device: torch.device, precision: Precision) -> torch.dtype:
     if precision == "auto":
-        quick = device.type != "cpu" or _cpu_has_bfloat16()
+        quick = device.type != "cpu" or cpu_has_bfloat16()
         return torch.bfloat16 if quick and backbone.bfloat16 else torch.float32
     return torch.bfloat16 if precision == "bf16" else torch.float32
 
 
-def _cpu_has_bfloat16() -> bool:
+def _in_int8(module: nn.Module, device: torch.device) -> nn.Module:
+    """Matrix products in int8, their inputs rounded as they come; convolutions and the rest stay in float32."""
+    if device.type != "cpu":
+        raise UserError("precision=int8 is for CPUs: use bf16 on a GPU")
+    import warnings
+
+    with warnings.catch_warnings():  # torch means to move this to a package of its own
+        warnings.simplefilter("ignore")
+        return torch.ao.quantization.quantize_dynamic(module, {nn.Linear}, dtype=torch.qint8)
+
+
+def cpu_has_bfloat16() -> bool:
     cpu: Any = torch.cpu
     return any(
         test()

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from hoca.errors import UserError
+from hoca.features.index import Header, headers_of
 from hoca.files import replacing
 
 FORMAT = "hoca-features-1"
@@ -27,17 +27,6 @@ FIRST = ("image", "motion", "audio")
 LONGEST_NAME = 200  # bytes; file systems allow 255, and a file being written has a longer name
 
 Specification = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Header:
-    """What a feature file says about itself; reading it touches no feature value."""
-
-    shapes: dict[str, tuple[int, int]]  # modality -> (T, width), in the order in which they were stored
-    specification: Specification
-    absent: dict[str, str]  # modality -> why
-    duration: float | None  # seconds
-    size: int | None = None  # bytes of the video file they were made from
 
 
 class FeatureStore:
@@ -88,13 +77,9 @@ class FeatureStore:
         """The header of a video whose features need not be made again: the file is whole, was made as `specification`
         says, and from a video file of `size` bytes where both are known."""
         try:
-            if id not in self:
-                return None
-            header = self.header(id)
+            return self.header(id) if id in self and is_current(self.header(id), specification, size) else None
         except UserError:
             return None
-        other_file = size is not None and header.size is not None and header.size != size
-        return None if other_file or header.specification != specification else header
 
     def sweep(self, older_than: float = 3600) -> None:
         """Remove what writers that were killed have left behind; a younger one may still be being written."""
@@ -138,10 +123,19 @@ class FeatureStore:
             save_file(stored, temporary, metadata=metadata)
         self.__dict__.pop("headers", None)
 
+    def survey(self) -> dict[str, Header | UserError]:
+        """The header of every file, or what is wrong with it, sorted; files that are as they were are not opened."""
+        return headers_of(self.folder, SUFFIX, self.header)
+
     @cached_property
     def headers(self) -> dict[str, Header]:
         """The headers of all files, read once (and again after a write)."""
-        return {id: self.header(id) for id in self.ids()}
+        found = {}
+        for id, header in self.survey().items():
+            if isinstance(header, UserError):
+                raise header
+            found[id] = header
+        return found
 
     @property
     def widths(self) -> dict[str, int]:
@@ -202,6 +196,12 @@ class FeatureStore:
             ) from None
 
 
+def is_current(header: Header, specification: Mapping[str, Any], size: int | None) -> bool:
+    """Whether features were made as `specification` says, from a video file of `size` bytes where both are known."""
+    other_file = size is not None and header.size is not None and header.size != size
+    return not other_file and header.specification == specification
+
+
 def ordered(names: Mapping[str, Any]) -> list[str]:
     """Image, motion, audio first, then the others in their own order."""
     return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
@@ -225,23 +225,11 @@ def _half(values: np.ndarray, what: str) -> np.ndarray:
 def _header(file: Any, path: Path) -> Header:
     try:
         about = json.loads((file.metadata() or {}).get(FORMAT, "{}"))
-        names = about.get("modalities", list(file.keys()))
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-        if any(len(shape) != 2 for shape in shapes.values()):
-            raise ValueError(f"shapes {shapes}, expected [steps, width]")
+        modalities = about.get("modalities", list(file.keys()))
+        shapes = {name: file.get_slice(name).get_shape() for name in modalities}
         if any(file.get_slice(name).get_dtype() not in DTYPES for name in shapes):
             raise ValueError(f"values of other types than {', '.join(sorted(DTYPES))}")
-        header = Header(
-            shapes,
-            about.get("specification", {}),
-            about.get("absent", {}),
-            about.get("duration"),
-            about.get("size"),
-        )
-        if not (isinstance(header.specification, dict) and isinstance(header.absent, dict)):
-            raise ValueError("its specification or what is absent is no table")
-        if not (isinstance(header.duration, float | int | None) and isinstance(header.size, int | None)):
-            raise ValueError("its duration or size is no number")
-        return header
+        specification, absent = about.get("specification", {}), about.get("absent", {})
+        return Header.checked(shapes, specification, absent, about.get("duration"), about.get("size"))
     except (ValueError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise UserError(f"{path} is not a feature file of hoca ({error}): delete it and extract it again") from None

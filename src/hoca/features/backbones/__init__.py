@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hoca.errors import UserError, nearest
+from hoca.errors import UnknownName, nearest
 from hoca.features import light
 from hoca.features.backbones.kinds import Backbone, ImageBackbone, MotionBackbone, SoundBackbone
 from hoca.features.backbones.plain import LightAudio, LightImage, LightMotion
@@ -97,4 +97,4 @@ def backbone(name: object, modality: str) -> Backbone:
 
         return from_folder(name)
     hint = nearest(name, BACKBONES) if isinstance(name, str) else f"known: {', '.join(BACKBONES)}"
-    raise UserError(f"feature specification: {modality} wants backbone {name!r}: {hint}")
+    raise UnknownName(f"feature specification: {modality} wants backbone {name!r}: {hint}")

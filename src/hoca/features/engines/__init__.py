@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ from hoca.errors import UserError
 from hoca.features.engines.settings import ExtractionSettings
 from hoca.features.engines.summary import Outcome, Summary
 from hoca.features.engines.videos import VideoFile, find
-from hoca.features.store import FeatureStore
+from hoca.features.index import Header
+from hoca.features.store import FeatureStore, is_current
 from hoca.files import printable
 from hoca.media.source import unopened
 from hoca.progress import bar, console, say
@@ -41,8 +43,9 @@ def extract_all(
     store.sweep()
     summary = Summary()
     waiting = []
+    stored = store.survey()
     for video in found:
-        outcome = _settled(video, store, specification)
+        outcome = _settled(video, store, stored.get(video.id), specification)
         if outcome is None:
             waiting.append(video)
         else:
@@ -51,6 +54,7 @@ def extract_all(
         if waiting:
             for outcome in _shown(_engine(engine)(waiting, store, specification, settings), len(waiting)):
                 _note(summary, outcome)
+            store.survey()  # whoever opens a large store next finds its index up to date
     finally:
         report = report or store.folder / "extraction.csv"
         summary.write(report)
@@ -58,16 +62,21 @@ def extract_all(
     return summary
 
 
-def _settled(video: VideoFile, store: FeatureStore, specification: dict[str, Any]) -> Outcome | None:
+def _settled(
+    video: VideoFile, store: FeatureStore, header: Header | UserError | None, specification: dict[str, Any]
+) -> Outcome | None:
     """What is known of a video before anything is decoded: it is done already, or cannot be stored."""
     try:
-        store.path(video.id)
-        header = store.current(video.id, specification, video.path.stat().st_size)
+        if header is None:
+            store.path(video.id)  # which says what is wrong with the id
+        size = os.stat(video.path).st_size
     except UserError as error:
         return Outcome(video, "failed", printable(str(error)))
     except OSError as error:
         return Outcome(video, "failed", f"{printable(video.path)} {unopened(video.path, error)}")
-    return None if header is None else Outcome(video, "skipped", "", header.absent, header.duration)
+    if not isinstance(header, Header) or not is_current(header, specification, size):
+        return None
+    return Outcome(video, "skipped", "", header.absent, header.duration)
 
 
 def _note(summary: Summary, outcome: Outcome) -> None:

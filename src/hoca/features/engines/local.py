@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from hoca.features.store import FeatureStore
 from hoca.files import printable
 
 BATCH_ON_GPU = 16
+WRITERS = 4  # files that wait for the disk at a time
 
 T = TypeVar("T")
 
@@ -36,14 +38,20 @@ def run(
 class Worker:
     """A set of backbones, loaded once, with the processes that decode for it."""
 
-    def __init__(self, store: FeatureStore, specification: dict[str, Any], settings: ExtractionSettings) -> None:
+    def __init__(
+        self,
+        store: FeatureStore,
+        specification: dict[str, Any],
+        settings: ExtractionSettings,
+        extractor: Extractor | None = None,
+    ) -> None:
         self.store = store
         self.specification = specification
         self.decoders = media.Decoders(workers=settings.decoders, limits=settings.limits)
         device = choose_device(settings.device)
         # On a CPU a batch saves nothing and holds its videos' frames in memory together.
         self.batch = settings.batch or (BATCH_ON_GPU if device.type == "cuda" else 1)
-        self.extractor = Extractor(specification, device=str(device), precision=settings.precision)
+        self.extractor = extractor or Extractor(specification, device=str(device), precision=settings.precision)
 
     def __enter__(self) -> Worker:
         self.decoders.__enter__()
@@ -57,18 +65,22 @@ class Worker:
     def outcomes(self, videos: Sequence[VideoFile]) -> Iterator[Outcome]:
         by_path = {video.path: video for video in videos}
         results = self.decoders.map(self.extractor.request(video.path) for video in videos)
-        for batch in _batches(results, self.batch):
-            decoded: list[tuple[VideoFile, media.DecodedVideo]] = []
-            for request, result in batch:
-                video = by_path[request.path]
-                if isinstance(result, media.DecodedVideo):
-                    decoded.append((video, result))
-                else:
-                    yield Outcome(video, "failed", _line(video, result.reason))
-            if decoded:
-                made = self._features([result for _, result in decoded])
-                for (video, _), one in zip(decoded, made, strict=True):
-                    yield self._kept(video, one)
+        writing: list[Future[Outcome]] = []  # of the batch before, while the networks have the next
+        with ThreadPoolExecutor(WRITERS) as writers:
+            for batch in _batches(results, self.batch):
+                decoded: list[tuple[VideoFile, media.DecodedVideo]] = []
+                for request, result in batch:
+                    video = by_path[request.path]
+                    if isinstance(result, media.DecodedVideo):
+                        decoded.append((video, result))
+                    else:
+                        yield Outcome(video, "failed", _line(video, result.reason))
+                made = self._features([result for _, result in decoded]) if decoded else []
+                yield from (each.result() for each in writing)
+                writing = [
+                    writers.submit(self._kept, video, one) for (video, _), one in zip(decoded, made, strict=True)
+                ]
+            yield from (each.result() for each in writing)
 
     def _features(self, decoded: list[media.DecodedVideo]) -> list[Extracted | str]:
         """Features of a batch; where the GPU's memory does not suffice for it, in halves."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 from hoca.media import DecodeLimits
+from hoca.threads import cores
 
 
 @dataclass(frozen=True)
@@ -19,4 +19,4 @@ class ExtractionSettings:
     @property
     def decoders(self) -> int:
         """Processes that decode on this machine: one per processor that this process may use, but not more than 32."""
-        return self.workers or min(32, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+        return self.workers or min(32, cores())

@@ -17,7 +17,7 @@ SAID = {"audio": "sound"}
 COLUMNS = ("id", "video", "status", "why", "absent", "duration")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     video: VideoFile
     status: Status

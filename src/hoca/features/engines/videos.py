@@ -19,7 +19,7 @@ SUFFIXES = {
 # fmt: on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VideoFile:
     id: str  # the file's name without its ending
     path: Path
@@ -32,13 +32,12 @@ def find(given: Sequence[Path | str]) -> list[VideoFile]:
     them, so that whoever opens it says so; it is never stored, so it takes no id from another.
     """
     videos: dict[str | Path, VideoFile] = {}
-    places: dict[str | Path, str] = {}
     for path in files(given):
-        id, place = path.stem, os.path.realpath(path)
+        id = path.stem
         key = id if os.path.exists(path) else path.absolute()
         if key not in videos:
-            videos[key], places[key] = VideoFile(id, path), place
-        elif places[key] != place:
+            videos[key] = VideoFile(id, path)
+        elif os.path.realpath(videos[key].path) != os.path.realpath(path):
             raise UserError(
                 f"{printable(videos[key].path)} and {printable(path)} would both be video {printable(id)}: rename one "
                 "of them, or extract them into two stores"
