@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from hoca.errors import UserError
-from hoca.metrics import read_captions, score_files
+from hoca.metrics import read_captions, score_files, write_captions
+
+from ..conftest import Command
 
 ENTRIES = [
     {"image_id": 1, "caption": "a dog"},
@@ -76,3 +78,84 @@ def test_two_candidates_for_one_video_are_refused(tmp_path: Path) -> None:
     file.write_text("1 a dog\n1 the dog\n2 a cat\n")
     with pytest.raises(UserError, match="2 candidates"):
         score_files(file, file, ("CIDEr",))
+
+
+DATASET = [
+    {"id": "a", "split": "train", "captions": ["a dog runs fast"]},
+    {"id": "b", "split": "test", "captions": ["two cats sit still", "cats are sitting"]},
+    {"id": "c", "split": "test", "captions": ["it rains on the street"]},
+]
+
+
+def lines(path: Path, entries: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return path
+
+
+def test_what_caption_prints_is_scored_against_a_datasets_own_captions(hoca: Command, tmp_path: Path) -> None:
+    references = lines(tmp_path / "captions.jsonl", DATASET)
+    said = {"clips/b.mp4": "two cats sit still", "clips/c.webm": "it rains"}
+    facts: list[dict[str, object]] = [{"video": video, "text": text, "logprob": -1.0} for video, text in said.items()]
+    candidates = lines(tmp_path / "said.jsonl", facts)
+    result = hoca("score", "--references", references, "--candidates", candidates, "--split", "test", "--per-video")
+    assert result.code == 0
+    first, *rows = result.out.splitlines()
+    assert first.split()[:2] == ["video", "BLEU-1"]
+    assert rows[0].split()[:2] == ["b", "100.00"]
+    assert [row.split()[0] for row in rows[:2]] == ["b", "c"]
+    assert "CIDEr" in result.out.rsplit("\n\n", 1)[1]
+    unsplit = hoca("score", "--references", references, "--candidates", candidates)
+    assert unsplit.code == 2
+    assert "choose one with --split" in unsplit.complaint
+    wrong = hoca("score", "--references", references, "--candidates", candidates, "--split", "dev")
+    assert "has no split 'dev': choose test, train" in wrong.complaint
+
+
+def test_splits_of_msrvtt_and_files_without_any(tmp_path: Path) -> None:
+    file = tmp_path / "msrvtt.json"
+    videos = [{"video_id": "video1", "split": "validate"}, {"video_id": "video2", "split": "train"}]
+    sentences = [{"video_id": f"video{number}", "caption": f"caption {number}"} for number in (1, 2)]
+    file.write_text(json.dumps({"videos": videos, "sentences": sentences}))
+    assert read_captions(file, "validation") == read_captions(file, "val") == {"video1": ["caption 1"]}
+    plain = tmp_path / "plain.txt"
+    plain.write_text("1 a dog\n")
+    with pytest.raises(UserError, match="states splits: leave it out"):
+        score_files(plain, plain, ("CIDEr",), split="test")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "id,split,caption\nb,test,two cats\nb,test,cats\n",
+        "\ufeffID;Caption;Split\r\nb;two cats;test\r\n\r\nb;cats;test\r\n",
+        'video,text\nclips/b.mp4,"two cats"\nclips/b.mp4,cats\n',
+    ],
+    ids=["commas", "spreadsheet", "files"],
+)
+def test_csv(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "captions.csv"
+    file.write_text(content, encoding="utf-8", newline="")
+    assert read_captions(file) == {"b": ["two cats", "cats"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("b,two cats\n", "no header with the columns id,caption"),
+        ("id,caption\nb,two cats, sitting\n", "line 2: 3 cells, the header names 2"),
+        ('id,caption\nb,"two cats\n', "line 2 is not CSV"),
+        ("id,caption\n", "no captions"),
+    ],
+)
+def test_broken_csv_is_told_in_one_line(content: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "captions.csv"
+    file.write_text(content)
+    with pytest.raises(UserError, match=message):
+        read_captions(file)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "jsonl"])
+def test_captions_that_are_written_are_read(ending: str, tmp_path: Path) -> None:
+    captions = {"a": 'a man says "yes, no"', "b": "ein Hund läuft"}
+    write_captions(captions, tmp_path / f"captions.{ending}")
+    assert read_captions(tmp_path / f"captions.{ending}") == {id: [text] for id, text in captions.items()}

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from hoca.metrics.captions import read_captions, score_files
+from hoca.metrics.captions import read_captions, score_files, write_captions
 from hoca.metrics.evaluator import ALL, Evaluator, Scores, evaluate
 from hoca.metrics.reward import CiderReward
 from hoca.text.tokenizer import tokenize
 
-__all__ = ["ALL", "CiderReward", "Evaluator", "Scores", "evaluate", "read_captions", "score_files", "tokenize"]
+__all__ = [
+    "ALL",
+    "CiderReward",
+    "Evaluator",
+    "Scores",
+    "evaluate",
+    "read_captions",
+    "score_files",
+    "tokenize",
+    "write_captions",
+]
