@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -242,3 +244,72 @@ def test_words_of_a_foreign_model_command_no_terminal(run: Path, data: Path, tmp
         assert result.code == 0
         assert result.out.strip().isprintable()
         assert "x1b" in result.out if not more else "[2J" in json.loads(result.out)["text"]
+
+
+def test_a_caption_is_short_to_look_at_and_travels_without_its_model(captioner: VideoCaptioner, data: Path) -> None:
+    caption = captioner.caption(clips(data, silent=False)[0])
+    assert repr(caption) == f"Caption({caption.text!r})"
+    assert repr(replace(caption, confidence=0.25)) == f"Caption({caption.text!r}, confidence=0.25)"
+    assert asdict(caption)["text"] == caption.text
+    again = pickle.loads(pickle.dumps(caption))
+    assert (again.text, again.made_by, again._repr_html_()) == (caption.text, None, None)
+    gone = replace(caption, video="nowhere.mp4")
+    assert gone._repr_html_() is None  # a notebook then shows the sentence
+
+
+def test_a_captioner_is_closed_by_with_and_saved_to_a_file(run: Path, data: Path, tmp_path: Path) -> None:
+    clip = clips(data, silent=False)[0]
+    with hoca.load(run) as captioner:
+        text = captioner.caption(clip).text
+        (worker,) = captioner.extractor.decoders._running
+    assert worker.process.poll() is not None
+    captioner.save(tmp_path / "mine.safetensors")
+    with hoca.load(tmp_path / "mine.safetensors") as again:
+        assert again.caption(clip).text == text
+        assert repr(again) == "VideoCaptioner(l-hoca-ubt, image, motion, audio, cpu)"
+
+
+def test_many_files_get_the_sentences_that_they_get_one_by_one(captioner: VideoCaptioner, data: Path) -> None:
+    """Clips with and without sound, more than a group, so that batches of each kind are searched together."""
+    files = sorted((data / "videos").glob("*.mp4"))
+    found = list(captioner.captions(files, batch_size=4))
+    for file, many in zip(files, found, strict=True):
+        alone = captioner.caption(file)
+        assert isinstance(many, hoca.Caption)
+        assert (many.text, many.absent, many.confidence) == (alone.text, alone.absent, alone.confidence)
+        assert many.logprob == pytest.approx(alone.logprob, abs=1e-4)
+        assert [text for text, _ in many.alternatives] == [text for text, _ in alone.alternatives]
+        assert many.explanation.attention.keys() == alone.explanation.attention.keys()
+        for name, weights in many.explanation.attention.items():
+            torch.testing.assert_close(weights, alone.explanation.attention[name], rtol=1e-4, atol=1e-5)
+        assert set(many.seconds) == {"decoding", "features", "words"}
+    assert len({one.text for one in found if isinstance(one, hoca.Caption)}) > 1  # an answer would not pass for another
+
+
+def test_a_file_that_cannot_be_captioned_is_an_error_in_its_place(
+    captioner: VideoCaptioner, data: Path, tmp_path: Path
+) -> None:
+    clip = clips(data, silent=False)[0]
+    (tmp_path / "broken.mp4").write_bytes(b"no video at all")
+    missing = UserError("nowhere.mp4 is not there")
+    found = list(captioner.captions([clip, tmp_path / "broken.mp4", missing, clip], batch_size=2))
+    assert [isinstance(one, UserError) for one in found] == [False, True, True, False]
+    assert "broken.mp4" in str(found[1])
+    assert found[2] is missing
+    assert list(captioner.captions([])) == []
+
+
+def test_captions_come_while_later_files_are_not_known_yet(captioner: VideoCaptioner, data: Path) -> None:
+    """A folder of any length takes bounded memory: files are asked for as sentences are taken."""
+    clip, asked = clips(data, silent=False)[0], 0
+
+    def files() -> object:
+        nonlocal asked
+        for asked in range(1, 101):  # noqa: B007
+            yield clip
+
+    sentences = captioner.captions(files(), batch_size=2)
+    assert next(sentences).text
+    assert asked < 20
+    sentences.close()
+    assert captioner.caption(clip).text  # stopped in the middle, all is as before

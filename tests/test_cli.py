@@ -64,8 +64,13 @@ class TestCaption:
         lines = [json.loads(line) for line in result.out.splitlines()]
         assert [line["video"] for line in lines] == [str(clip(data, 0)), str(clip(data, 1))]
         for line in lines:
-            assert list(line) == ["video", "text", "logprob", "confidence", "alternatives", "absent", "seconds"]
-            assert len(line["alternatives"]) == 2
+            scored = ["text", "logprob", "score", "score_parts"]
+            assert list(line) == ["video", *scored, "confidence", "alternatives", "absent", "seconds"]
+            assert [list(other) for other in line["alternatives"]] == [scored, scored]
+            sentences = [line, *line["alternatives"]]
+            assert [each["score"] for each in sentences] == sorted((each["score"] for each in sentences), reverse=True)
+            for each in sentences:
+                assert each["score"] == pytest.approx(sum(each["score_parts"].values()), abs=2e-4)
 
     def test_its_help_names_the_confidence_below_which_sentences_are_marked(self, hoca: Command) -> None:
         assert f"below this, {UNSURE:g} by default" in " ".join(hoca("caption", "--help").out.split())
@@ -78,7 +83,7 @@ class TestCaption:
         result = hoca("caption", tmp_path / "nosuch.mp4", text, clip(data), "--model", run)
         assert result.code == 1
         assert result.out.startswith(f"{clip(data)}: ")
-        complaints = result.err.splitlines()
+        complaints = [line for line in result.err.splitlines() if line.startswith("hoca: ")]
         assert len(complaints) == 2
         assert all(
             c.startswith("hoca: ") and name in c for c, name in zip(complaints, ("nosuch.mp4", "text.mp4"), strict=True)
@@ -94,7 +99,7 @@ class TestCaption:
         result = hoca("caption", *(tmp_path / name for name in given.split() or [""]), "--model", run)
         assert result.code == 1
         assert result.out.startswith(f"{tmp_path / 'whole.mp4'}: ")
-        complaints = sorted(result.err.splitlines())
+        complaints = sorted(line for line in result.err.splitlines() if line.startswith("hoca: "))
         assert len(complaints) == 3
         for link, complaint in zip(sorted(links), complaints, strict=True):
             assert complaint.startswith(f"hoca: {link} is a link whose target is not there")
@@ -170,9 +175,10 @@ class TestExplain:
 
 
 class TestEvaluate:
-    def test_prints_scores(self, hoca: Command, run: Path) -> None:
-        result = hoca("evaluate", run, "--json", "--beam", "1")
+    def test_prints_scores(self, hoca: Command, run: Path, tmp_path: Path) -> None:
+        result = hoca("evaluate", run, "--json", "--beam", "1", "--out", tmp_path / "said.jsonl")
         assert result.code == 0, result.err
+        assert set(json.loads((tmp_path / "said.jsonl").read_text().splitlines()[0])) == {"id", "caption"}
         assert {"BLEU-4", "ROUGE-L", "CIDEr"} <= set(json.loads(result.out))
         assert "CIDEr" in hoca("evaluate", run, "--split", "validation").out
 
@@ -347,7 +353,7 @@ def test_models_are_listed(hoca: Command) -> None:
 def test_a_reader_that_goes_away_is_no_error(data: Path, run: Path) -> None:
     """`hoca … | head -1`: the pipe is closed while there is more to say."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "hoca", "caption", *[str(clip(data))] * 4, "--model", str(run)],
+        [sys.executable, "-m", "hoca", "caption", *[str(clip(data))] * 4, "--model", str(run), "--json"],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT},
     )
     assert process.stdout is not None
@@ -381,5 +387,5 @@ def test_a_terminal_gets_a_bar_with_loss_cider_and_time_left(tiny_data: Path, tm
     text = shown.decode()
     assert "epoch 2/2" in text
     assert "━" in text
-    for part in (r"\d+/24", r"loss \d", r"CIDEr \d\.\d+, best \d\.\d+", r"\d:\d\d:\d\d.*left"):
+    for part in (r"\d+/24", r"loss \d", r"CIDEr \d+\.\d, best \d+\.\d", r"\d:\d\d:\d\d.*left"):
         assert re.search(part, text), part

@@ -36,6 +36,9 @@ def test_no_text_names_a_place_on_somebodys_machine() -> None:
     assert [path for path in naming if b"\0" not in path.read_bytes()] == []
 
 
+HASHED = ROOT / "constraints-hashed.txt"
+
+
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -48,6 +51,14 @@ def test_every_dependency_is_pinned() -> None:
     names = {normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
     assert names <= {normal(name) for name in pins}
     assert pins["torch"] == "2.13.0"
+
+
+def test_the_hashed_pins_are_the_same_pins() -> None:
+    pins = re.findall(r"^[^#\s]\S*==\S+", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    blocks = re.findall(
+        r"^([^#\s]\S*==\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", HASHED.read_text(), re.MULTILINE
+    )
+    assert [name for name, _ in blocks] == pins, "run: python benchmarks/hash_constraints.py"
 
 
 def test_help_lists_the_commands() -> None:

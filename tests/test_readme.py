@@ -19,9 +19,9 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```(sh|python|json)\n(.*?)```", re.DOTALL)
 SIZES = {  # what makes a command quick
     "data prepare binding": "train=8 validation=2 test=3 seconds=2",
-    "train recipes/binding": "epochs=1 batch_size=8 hidden=8 attention=8 embedding=8",
-    "train recipes/finetune": "epochs=1 batch_size=1 captions_per_video=2",
-    "train recipes/msvd": "epochs=1 batch_size=100 hidden=8 attention=8 embedding=8 min_count=100 max_words=5",
+    "train binding": "epochs=1 batch_size=8 hidden=8 attention=8 embedding=8",
+    "train finetune": "epochs=1 batch_size=1 captions_per_video=2",
+    "train msvd": "epochs=1 batch_size=100 hidden=8 attention=8 embedding=8 min_count=100 max_words=5",
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import wave
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,3 +146,11 @@ def test_it_names_what_is_in_real_videos(captioner: VideoCaptioner, shared_data:
     right, wrong = (evaluate(references, each, metrics=("CIDEr",)).corpus["CIDEr"] for each in (said, shifted))
     assert right > 0.45
     assert right > 3 * wrong
+
+
+def test_loading_it_imports_no_compiler() -> None:
+    """torch brings its compiler in to initialise meta tensors, which takes longer than importing torch itself."""
+    code = (
+        "import sys, hoca; hoca.load(); sys.exit(any(name in sys.modules for name in ('torch._dynamo', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

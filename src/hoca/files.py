@@ -169,7 +169,8 @@ def in_units(size: int) -> str:
 
 def printable(name: Path | str) -> str:
     """A file's name in one printable line, whatever bytes it is made of."""
-    return escaped(os.fsencode(name).decode("utf-8", "backslashreplace"))
+    text = os.fspath(name)
+    return text if text.isprintable() else escaped(os.fsencode(text).decode("utf-8", "backslashreplace"))
 
 
 def escaped(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -29,6 +29,46 @@ def option(default: Any, about: str, *, least: float | None = None, below: float
 def about(cls: type) -> dict[str, str]:
     """What each option of a dataclass means; fields that are no options are left out."""
     return {f.name: f.metadata["about"] for f in fields(cls) if "about" in f.metadata}
+
+
+@dataclass(frozen=True)
+class Key:
+    """An option as a help page shows it."""
+
+    name: str
+    default: str
+    about: str  # what it means, and its choices
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.default}  {self.about}"
+
+
+def keys_of(cls: type) -> list[Key]:
+    """The options of a dataclass, in their order."""
+    hints = get_type_hints(cls)
+    return [
+        Key(each.name, _default(each), each.metadata["about"] + _choices(hints[each.name]))
+        for each in fields(cls)
+        if "about" in each.metadata
+    ]
+
+
+def _default(each: Field[Any]) -> str:
+    factory: Any = each.default_factory
+    value: Any = each.default if each.default is not MISSING else factory()
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(str, value))}]"
+    if value == {}:
+        return "80" if each.name == "max_steps" else "{}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _choices(hint: Any) -> str:
+    return f" ({' | '.join(get_args(hint))})" if get_origin(hint) is Literal else ""
 
 
 def check_bounds(instance: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -43,4 +44,5 @@ def bar() -> Progress:
         console=console,
         disable=not console.is_terminal,
         transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # results that go to a file or a pipe are not for the terminal
     )

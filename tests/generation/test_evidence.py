@@ -29,6 +29,7 @@ def test_the_sentence_whose_words_are_seen_comes_first() -> None:
     assert weighed.words[0, :, 1].tolist() == [CAT, DOG]
     torch.testing.assert_close(weighed.score, torch.tensor([[-1.1 + 0.5 * 1.0 / 2, -1.0]]))
     torch.testing.assert_close(weighed.logprob, torch.tensor([[-2.2, -2.0]]))  # goes with its sentence
+    torch.testing.assert_close(weighed.detected, torch.tensor([[0.25, 0.0]]))
 
 
 def test_a_word_counts_once_and_is_shared_by_the_length() -> None:

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from hoca.checkpoint.migrate import VERSION, migrate, version_of
-from hoca.errors import UserError
+from hoca.errors import BadCheckpoint
 from hoca.files import replacing
 from hoca.options import shortened
 
@@ -49,9 +49,9 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def read_checkpoint(path: Path) -> Checkpoint:
     """A whole checkpoint, one of an older format as if it were new; or a `UserError` that says what is wrong."""
     if not path.exists():
-        raise UserError(f"there is no run and no checkpoint {path}: give a run folder or a checkpoint")
+        raise BadCheckpoint(f"there is no run and no checkpoint {path}: give a run folder or a checkpoint")
     if not path.is_file():  # to open a pipe would wait for ever
-        raise UserError(f"{path} is not a file: give a run folder or a checkpoint")
+        raise BadCheckpoint(f"{path} is not a file: give a run folder or a checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -59,20 +59,20 @@ def read_checkpoint(path: Path) -> Checkpoint:
             _check_header(file, path)
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (a file is no mapping)
     except (SafetensorError, OSError) as error:
-        raise UserError(f"the checkpoint {path} is damaged or no checkpoint at all ({error})") from error
+        raise BadCheckpoint(f"the checkpoint {path} is damaged or no checkpoint at all ({error})") from error
     text = metadata.get("facts", "")
     if _checksum(tensors, text) != metadata.get("checksum"):
-        raise UserError(f"the checkpoint {path} is damaged: its content does not match its checksum")
+        raise BadCheckpoint(f"the checkpoint {path} is damaged: its content does not match its checksum")
     try:
         facts = json.loads(text)
     except (ValueError, RecursionError):
-        raise UserError(f"the checkpoint {path} is damaged: its header is no JSON") from None
+        raise BadCheckpoint(f"the checkpoint {path} is damaged: its header is no JSON") from None
     if not isinstance(facts, dict):
-        raise UserError(f"the checkpoint {path} is damaged: its header is no table")
+        raise BadCheckpoint(f"the checkpoint {path} is damaged: its header is no table")
     tensors = _dequantize(tensors)
     for key, value in tensors.items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise UserError(f"the checkpoint {path} is damaged: {shortened(key)} holds values that are not finite")
+            raise BadCheckpoint(f"the checkpoint {path} is damaged: {shortened(key)} holds values that are not finite")
     return Checkpoint(tensors, migrate(facts, version))
 
 
@@ -81,7 +81,7 @@ def _check_header(file: Any, path: Path) -> None:
     slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
     for key, each in slices.items():
         if each.get_dtype() not in DTYPES:
-            raise UserError(
+            raise BadCheckpoint(
                 f"the checkpoint {path}: {shortened(key)} is of type {each.get_dtype()}, which hoca has not"
             )
     for key, scale in slices.items():
@@ -89,7 +89,7 @@ def _check_header(file: Any, path: Path) -> None:
             matrix = slices.get(key.removesuffix(ROW_SCALES))
             shape = [] if matrix is None or matrix.get_dtype() != "I8" else matrix.get_shape()
             if len(shape) != 2 or scale.get_shape() != [shape[0], 1]:
-                raise UserError(f"the checkpoint {path} is damaged: {shortened(key)} is not one scale per row")
+                raise BadCheckpoint(f"the checkpoint {path} is damaged: {shortened(key)} is not one scale per row")
 
 
 def quantize_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hoca.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
-from hoca.errors import UserError
+from hoca.errors import BadCheckpoint, UserError
 
 SHIPPED = Path(__file__).resolve().parent.parent / "shipped" / "default.safetensors"
 
@@ -48,7 +48,7 @@ class Checkpoints:
                     say(f"{error}; resuming from the one before it")
         if paths:
             names = " and ".join(str(path) for path in paths)
-            raise UserError(
+            raise BadCheckpoint(
                 f"{names}: no whole checkpoint to resume from: delete them to start anew, or choose another run="
             )
         return None
@@ -70,7 +70,7 @@ def locate(model: Path | str | None = None) -> Path:
         return path
     best = Checkpoints(path).best
     if not best.is_file():
-        raise UserError(f"{path} holds no trained model ({best} is missing): train one, or give another folder")
+        raise BadCheckpoint(f"{path} holds no trained model ({best} is missing): train one, or give another folder")
     return best
 
 

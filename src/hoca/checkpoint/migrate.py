@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hoca.errors import UserError
+from hoca.errors import BadCheckpoint
 
 VERSION = 3
 Facts = dict[str, Any]
@@ -61,9 +61,9 @@ def version_of(name: str | None, path: Path) -> int:
     """The number of a file's format."""
     found = re.fullmatch(r"hoca-checkpoint-([1-9]\d{0,5})", name or "")
     if not found:
-        raise UserError(f"{path} is no checkpoint of hoca: give a run folder or one of its checkpoints")
+        raise BadCheckpoint(f"{path} is no checkpoint of hoca: give a run folder or one of its checkpoints")
     if int(found[1]) > VERSION:
-        raise UserError(f"{path} was written by a newer hoca (format {found[1]}): update hoca to read it")
+        raise BadCheckpoint(f"{path} was written by a newer hoca (format {found[1]}): update hoca to read it")
     return int(found[1])
 
 

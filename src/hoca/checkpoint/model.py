@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hoca.checkpoint.file import Checkpoint, read_checkpoint
 from hoca.checkpoint.folder import locate
-from hoca.errors import UserError
+from hoca.errors import BadCheckpoint, UserError
 from hoca.generation import Confidence, Search
 from hoca.models import CaptionModel, restore
 from hoca.models.config import STEPS
@@ -52,7 +52,7 @@ def restore_model(checkpoint: Checkpoint, path: Path | str) -> LoadedModel:
     facts = checkpoint.facts
     for name in ("model", "config", "vocabulary", "specification", "search"):
         if name not in facts:
-            raise UserError(f"the checkpoint {path} does not tell its {name}: it was not written by `hoca train`")
+            raise BadCheckpoint(f"the checkpoint {path} does not tell its {name}: it was not written by `hoca train`")
     weights = checkpoint.part("model")
     try:
         vocabulary = Vocabulary.from_json(facts["vocabulary"])
@@ -64,7 +64,7 @@ def restore_model(checkpoint: Checkpoint, path: Path | str) -> LoadedModel:
         search = Search.from_json(facts["search"])
         confidence = Confidence.from_json(facts["confidence"]) if "confidence" in facts else None
     except UserError as error:
-        raise UserError(f"the checkpoint {path}: {error}") from None
+        raise BadCheckpoint(f"the checkpoint {path}: {error}") from None
     model.load_state_dict(weights)
     return LoadedModel(model.eval(), specification, search, confidence)
 

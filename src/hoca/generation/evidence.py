@@ -27,11 +27,13 @@ def weigh(found: Hypotheses, evidence: Tensor, weight: float, pad: int) -> Hypot
 
     A wide beam finds many sentences that are likely as English; these are what it cannot tell apart.
     """
-    score = found.score + weight * evidence_of(found, evidence, pad)
+    detected = weight * evidence_of(found, evidence, pad)
+    score = found.score + detected
     order = score.argsort(dim=1, descending=True, stable=True)  # [B, W]
     return replace(
         found,
         words=found.words.gather(1, order[..., None].expand_as(found.words)),
         logprob=found.logprob.gather(1, order),
         score=score.gather(1, order),
+        detected=detected.gather(1, order),
     )

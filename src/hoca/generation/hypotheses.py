@@ -21,7 +21,8 @@ class Hypotheses:
 
     words: Tensor  # [B, W, S] ids: <bos> ... <eos>, then <pad>
     logprob: Tensor  # [B, W]
-    score: Tensor  # [B, W], what the order is by: log p over length to the power of the length penalty
+    score: Tensor  # [B, W], what the order is by: log p over length to the power of the length penalty, plus `detected`
+    detected: Tensor | None = None  # [B, W], what words that were detected in the video add to the score
     explanation: Explanation | None = None  # of each word and of <eos>, where it was asked for and the model can tell
 
     def texts(self, vocabulary: Vocabulary) -> list[list[str]]:

@@ -24,14 +24,14 @@ class Search:
 
     beam: int = option(5, "width of the search; 1 is greedy", least=1, below=1 << 10)
     length_penalty: float = option(
-        0.0, "power of the length that log-probabilities are divided by", least=0, below=1 << 6
+        0.0, "log-probabilities are divided by the length to this power", least=0, below=1 << 6
     )
     max_length: int = option(30, "words in a generated caption, at most", least=1, below=1 << 10)
     no_repeat: int = option(
         0, "no sequence of this many words occurs twice in a caption; 0 = off", least=0, below=1 << 10
     )
     detector_weight: float = option(
-        0.0, "weight of the detected words in the choice among the beam's sentences", least=0, below=1 << 20
+        0.0, "weight of the detected words when the beam is reranked; 0 = off", least=0, below=1 << 20
     )
 
     def __post_init__(self) -> None:

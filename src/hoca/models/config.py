@@ -25,7 +25,7 @@ class ModelConfig:
 
     modalities: Mapping[str, int]  # name → feature width, in the order of the recipe
     max_steps: Mapping[str, int] = option(
-        {}, "longest input: of every modality, or one number each", least=1, below=STEPS
+        {}, "longest input in time steps: one number, or one per modality", least=1, below=STEPS
     )
     hidden: int = option(512, "size of every LSTM", least=1, below=SIZE)
     embedding: int = option(300, "width of the word vectors", least=1, below=SIZE)
@@ -33,7 +33,7 @@ class ModelConfig:
     encoder_dropout: float = option(0.0, "on features and encodings; the paper has none", least=0, below=1)
     normalise: bool = option(False, "layer norm on the features; the paper has none")
     word_detector: tuple[str, ...] = option(
-        (), "modalities whose mean tells of the captions' words, fitted before training; empty = none"
+        (), "modalities to detect words from, fitted before training; empty = no word detector"
     )
     categories: tuple[str, ...] = ()  # names that give the decoder its start state
     category_width: int = 0  # width of the vectors of those names

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hoca.errors import UserError, nearest
+from torch.overrides import TorchFunctionMode
+
+from hoca.errors import UnknownName, nearest
 from hoca.models.interface import CaptionModel
 from hoca.options import shortened
 from hoca.text import Vocabulary
@@ -50,9 +52,10 @@ def create(name: str, modalities: Mapping[str, int], vocabulary: Vocabulary, **o
 
 
 def restore(name: str, config: Mapping[str, Any], vocabulary: Vocabulary) -> CaptionModel:
-    """The named captioner from what `config.to_json()` gave."""
+    """The named captioner from what `config.to_json()` gave; its weights, which are to be loaded, hold anything."""
     found = entry(name)
-    return _build(found, found.model.Config.from_json(config), vocabulary)
+    with _NoInitialization():
+        return _build(found, found.model.Config.from_json(config), vocabulary)
 
 
 def names(pattern: str = "*") -> list[str]:
@@ -63,7 +66,7 @@ def names(pattern: str = "*") -> list[str]:
 def entry(name: str) -> Entry:
     """What is registered under a name."""
     if not isinstance(name, str) or name not in _entries:
-        raise UserError(f"there is no model {shortened(name)}: {nearest(str(name), _entries)}")
+        raise UnknownName(f"there is no model {shortened(name)}: {nearest(str(name), _entries)}")
     return _entries[name]
 
 
@@ -71,3 +74,13 @@ def _build(found: Entry, config: Any, vocabulary: Vocabulary) -> CaptionModel:
     model = found.model(config, vocabulary)
     model.name = found.name
     return model
+
+
+class _NoInitialization(TorchFunctionMode):
+    """Leaves new parameters as they are: random numbers for each cost more than reading a checkpoint, and on the meta
+    device torch would import its compiler for them, which takes longer than importing torch itself."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in ("uniform_", "normal_", "kaiming_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))

@@ -31,7 +31,9 @@ from hoca.text import Vocabulary
 
 @dataclass(frozen=True)
 class CSTConfig(ModelConfig):
-    encoder: Literal["bilstm", "linear"] = option("bilstm", "of each modality before its mean, or after it")
+    encoder: Literal["bilstm", "linear"] = option(
+        "bilstm", "encoder of each modality: a BiLSTM before the mean, or a linear layer after it"
+    )
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,12 @@ LEXICAL = "lexical"
 
 @dataclass(frozen=True)
 class DenseCapConfig(SALSTMConfig):
-    lexicon: int = option(1000, "how many words are looked for in the steps", least=1, below=SIZE)
-    lexical_hidden: int = option(256, "width that the words of a step are mapped to", least=1, below=SIZE)
-    lexical_weight: float = option(0.2, "weight of the loss of the words in the steps", least=0, below=SCALE)
+    lexicon: int = option(1000, "number of words to detect in the time steps", least=1, below=SIZE)
+    lexical_hidden: int = option(256, "width of the layer over the detected words", least=1, below=SIZE)
+    lexical_weight: float = option(0.2, "weight of the word detection loss", least=0, below=SCALE)
     steps: int = option(8, "K, steps of each modality that are chosen", least=1, below=STEPS)
-    coverage: float = option(0.5, "weight of standing for the other steps when choosing", least=0, below=SCALE)
-    novelty: float = option(
-        1.0, "weight of telling other words than the sequences before, when choosing", least=0, below=SCALE
-    )
+    coverage: float = option(0.5, "weight of representing the other steps, in the selection", least=0, below=SCALE)
+    novelty: float = option(1.0, "weight of words that earlier sequences lack, in the selection", least=0, below=SCALE)
 
 
 @dataclass(frozen=True)

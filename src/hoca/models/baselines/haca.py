@@ -47,13 +47,15 @@ REMEMBER = "remember"  # the words before, among what a word chooses from
 @dataclass(frozen=True)
 class HACAConfig(ModelConfig):
     attention: int = option(256, "width of every attention", least=1, below=SIZE)
-    chunk: Mapping[str, int] = option({}, f"low steps in a high step, by modality; else {CHUNK}", least=1, below=STEPS)
+    chunk: Mapping[str, int] = option(
+        {}, f"low-level steps per high-level step, by modality; by default {CHUNK}", least=1, below=STEPS
+    )
     high_hidden: int = option(256, "size of the high encoders", least=1, below=SIZE)
     global_hidden: int = option(256, "size of the global decoder", least=1, below=SIZE)
     local_hidden: int = option(512, "size of the local decoder", least=1, below=SIZE)
-    global_context: int = option(512, "width of what the global decoder takes in", least=1, below=SIZE)
-    local_context: int = option(256, "width of what the local decoder takes in", least=1, below=SIZE)
-    history: int = option(32, "states of the words before that are remembered, the newest ones", least=1, below=STEPS)
+    global_context: int = option(512, "width of the global decoder's context", least=1, below=SIZE)
+    local_context: int = option(256, "width of the local decoder's context", least=1, below=SIZE)
+    history: int = option(32, "number of earlier decoder states that are remembered", least=1, below=STEPS)
 
     def __post_init__(self) -> None:
         super().__post_init__()

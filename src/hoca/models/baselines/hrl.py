@@ -55,12 +55,14 @@ class HRLConfig(ModelConfig):
     worker_hidden: int = option(512, "size of the worker", least=1, below=SIZE)
     manager_hidden: int = option(256, "size of the manager and its encoder", least=1, below=SIZE)
     goal: int = option(64, "width of a goal", least=1, below=SIZE)
-    goal_noise: float = option(0.0, "standard deviation of what is added to goals in training", least=0, below=SCALE)
-    manager_clock: Literal["segment", "word"] = option("segment", "when the manager's LSTM moves on")
+    goal_noise: float = option(0.0, "standard deviation of the noise on goals in training", least=0, below=SCALE)
+    manager_clock: Literal["segment", "word"] = option("segment", "when the manager's LSTM takes a step")
     critic_hidden: int = option(128, "size of the critic and its word vectors", least=1, below=SIZE)
-    critic_weight: float = option(1.0, "weight of the critic's loss; 0 = it does not learn", least=0, below=SCALE)
+    critic_weight: float = option(
+        1.0, "weight of the critic's loss; 0 = the critic is not trained", least=0, below=SCALE
+    )
     discount: float = option(
-        0.95, "of the rewards of each word or segment to come, for hrl-worker and hrl-manager", least=0, below=2
+        0.95, "discount of future rewards per word or segment, for hrl-worker and hrl-manager", least=0, below=2
     )
 
 

@@ -43,8 +43,8 @@ ATTRIBUTES = "attributes"
 
 @dataclass(frozen=True)
 class LSTMTSAConfig(ModelConfig):
-    encoder: Literal["bilstm", "none"] = option("bilstm", "of each modality; none = its features as they are")
-    attributes: int = option(1000, "how many words are attributes", least=1, below=SIZE)
+    encoder: Literal["bilstm", "none"] = option("bilstm", "encoder of each modality; none = the features as they are")
+    attributes: int = option(1000, "number of attribute words", least=1, below=SIZE)
     attribute_weight: float = option(0.2, "weight of the attributes' loss", least=0, below=SCALE)
     decoder_hidden: int = option(512, "size of the decoder", least=1, below=SIZE)
 

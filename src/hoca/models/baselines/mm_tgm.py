@@ -32,7 +32,7 @@ TOPICS = "topics"
 
 @dataclass(frozen=True)
 class MMTGMConfig(CodedConfig):
-    tie_words: bool = option(False, "words are scored by products with their vectors")
+    tie_words: bool = option(False, "use the word vectors as the output layer")
     topics: int = option(20, "K, topics of the training captions", least=1, below=SIZE)
     topic_weight: float = option(
         1.0, "λ, weight of the divergence of predicted topics from the captions'", least=0, below=SCALE

@@ -19,6 +19,7 @@ from hoca.models.interface import Decoded, TrainingBatch, Weighted
 from hoca.models.parts.attention import AdditiveAttention
 from hoca.models.parts.features import FeatureBatch
 from hoca.models.registry import register
+from hoca.ops.lstm import run_lstm
 from hoca.options import option
 from hoca.text import Vocabulary
 
@@ -27,9 +28,11 @@ SOURCE = "Wang et al., CVPR 2018"
 
 @dataclass(frozen=True)
 class RecNetConfig(SALSTMConfig):
-    reconstruct: Literal["global", "local"] = option("local", "what is predicted: the features' mean, or each step")
+    reconstruct: Literal["global", "local"] = option(
+        "local", "what is reconstructed: the mean of the features, or each time step"
+    )
     reconstruction: float = option(0.1, "λ, weight of the reconstruction loss; 0 = an SA-LSTM", least=0, below=SCALE)
-    distance: Literal["l2", "mse"] = option("l2", "of features: Euclidean, or the mean square over their channels")
+    distance: Literal["l2", "mse"] = option("l2", "distance between features: Euclidean, or mean squared error")
     reconstructor_attention: int = option(256, "width of the local reconstructor's attention", least=1, below=SIZE)
 
 
@@ -43,7 +46,7 @@ class GlobalReconstructor(nn.Module):
     def forward(self, hidden: Tensor, said: Tensor, features: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """hidden [C, L, H], said [C, L], features [C, T, D], real [C, T] → predicted, target [C, 1, D], real [C, 1]."""
         mean = masked_mean(hidden, said)[:, None].expand_as(hidden)
-        states, _ = self.lstm(torch.cat([hidden, mean], dim=-1))  # [C, L, D]
+        states, _ = run_lstm(self.lstm, torch.cat([hidden, mean], dim=-1))  # [C, L, D]
         predicted, target = masked_mean(states, said), masked_mean(features, real)
         return predicted[:, None], target[:, None], real.any(1, keepdim=True)
 

@@ -31,7 +31,9 @@ from hoca.text import Vocabulary
 
 @dataclass(frozen=True)
 class SALSTMConfig(ModelConfig):
-    feed: Literal["input", "output"] = option("input", "where the context goes: into the recurrence, or to the words")
+    feed: Literal["input", "output"] = option(
+        "input", "where the context enters: the LSTM's input, or the output layer"
+    )
     fusion: Literal["hierarchical", "sum"] = option("sum", "how modalities are fused: eq. 20-23 or eq. 6")
     attention: int = option(512, "D, width of the attention", least=1, below=SIZE)
 

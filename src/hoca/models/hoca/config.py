@@ -18,7 +18,7 @@ GROUPS = 1 << 10  # of modalities that are attended to together, at most
 
 @dataclass(frozen=True)
 class HocaConfig(ModelConfig):
-    orders: tuple[int, ...] = option((), "orders of attention: all groups of so many modalities")
+    orders: tuple[int, ...] = option((), "orders of attention: each stands for all groups of that many modalities")
     groups: tuple[Group, ...] = option((), "explicit groups of modalities, in place of orders")
     form: Literal["exact", "low-rank"] = option(
         "low-rank", "how groups of two or more are scored: eq. 7-9 or eq. 14-17"
@@ -28,10 +28,10 @@ class HocaConfig(ModelConfig):
     fusion: Literal["hierarchical", "sum"] = option("hierarchical", "how modalities are fused: eq. 20-23 or eq. 6")
     attention: int = option(512, "D, size of the common space", least=1, below=SIZE)
     initial_scale: float = option(
-        1.0, "factor on the first weights over positions, of groups of two or more", least=0, below=SCALE
+        1.0, "factor on the initial weights over time steps, for groups of two or more", least=0, below=SCALE
     )
     share_projections: bool = option(False, "one projection per modality instead of one per modality and group")
-    tie_words: bool = option(False, "words are scored by products with their vectors, which saves an output layer")
+    tie_words: bool = option(False, "use the word vectors as the output layer, which saves parameters")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,7 +22,7 @@ class Decoder(nn.Module):
         captions = words.shape[:2]
         embedded = self.dropout(self.embedding(words)).flatten(0, 1)  # [B·R, L, E]
         h, c = (part.flatten(0, 1)[None].contiguous() for part in state)  # each [1, B·R, H]
-        if embedded.is_cuda and torch.is_autocast_enabled("cuda"):
+        if torch.is_autocast_enabled(embedded.device.type):
             hidden, end = run_lstm(self.lstm, embedded, (h, c))
         else:
             hidden, end = self.lstm(embedded, (h, c))  # eq. 1

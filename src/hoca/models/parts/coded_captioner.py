@@ -25,11 +25,13 @@ from hoca.text import Vocabulary
 @dataclass(frozen=True)
 class CodedConfig(ModelConfig):
     encoder: Literal["bilstm", "linear", "none"] = option(
-        "bilstm", "of each modality before its mean, a layer after it, or neither"
+        "bilstm", "encoder of each modality: a BiLSTM before the mean, a linear layer after it, or none"
     )
     factors: int = option(512, "width of the factors of the LSTM's weights", least=1, below=SIZE)
-    video: Literal["first", "every"] = option("every", "where the video enters besides its code: first, or every step")
-    tie_words: bool = option(True, "words are scored by products with their vectors")
+    video: Literal["first", "every"] = option(
+        "every", "where the video features enter: at the first step, or at every step"
+    )
+    tie_words: bool = option(True, "use the word vectors as the output layer")
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Encoder(nn.Module):
     def _encode(self, modality: str, batch: FeatureBatch) -> Tensor:
         features, length, real = batch.features[modality], batch.lengths[modality], batch.masks[modality]
         full = modality not in batch.ragged
-        if length.is_cuda or (features.is_cuda and torch.is_autocast_enabled("cuda")):
+        if length.is_cuda or torch.is_autocast_enabled(features.device.type):
             return self.encode_masked(modality, features, None if full else real)
         lstm, prepare = self.lstms[modality], nn.Sequential(self.norms[modality], self.dropout)
         if full:
