@@ -30,6 +30,8 @@ def test_an_explanation_holds_what_the_caption_says(data: Path, run: Path) -> No
     assert (explained.video, found.model) == (clip.name, "bound")
     assert (found.text, found.words, found.logprob) == (caption.text, caption.words, caption.logprob)
     assert found.alternatives == caption.alternatives
+    assert found.scores == caption.scores
+    assert len(found.scores) == 1 + len(found.alternatives)
     assert [m.name for m in found.modalities] == ["image", "motion", "audio"]
     for modality in found.modalities:
         words, steps = caption.explanation.attention[modality.name].shape

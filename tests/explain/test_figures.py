@@ -93,7 +93,7 @@ def test_curves_of_what_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(UserError, match=r"no metrics\.csv of a run"):
         read_curves(tmp_path / "other.csv")
-    with pytest.raises(UserError, match="cannot read"):
+    with pytest.raises(UserError, match="no results: there is no"):
         read_curves(tmp_path / "nosuch.csv")
 
 

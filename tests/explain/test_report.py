@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -97,6 +98,17 @@ def test_a_report_says_how_sure_the_model_is_where_it_can_tell() -> None:
     assert re.findall(r"<p>(.*?)</p>", without_scripts) == ["sure 62 %", "unsure (14 %)"]
 
 
+def test_a_file_with_sound_alone_has_a_report(data: Path, run: Path, tmp_path: Path) -> None:
+    sound = tmp_path / "sound.m4a"
+    clip = clips(data, silent=False)[0]
+    subprocess.run(["ffmpeg", "-v", "error", "-i", clip, "-vn", "-c:a", "copy", sound], check=True)
+    page = report(explain(sound, run))
+    shown = content(page)
+    assert re.search(r"<span>\d\.\d s, sound alone</span>", page)
+    assert shown["thumbnails"] == []
+    assert [each["name"] for each in shown["captions"][0]["modalities"]] == ["audio"]
+
+
 class TestCommands:
     def test_explain_writes_the_report_and_the_figure(
         self, hoca: Command, data: Path, run: Path, unary: Path, tmp_path: Path
@@ -122,7 +134,7 @@ class TestCommands:
         assert shown["captions"][0]["text"] == done.out.strip()
         done = hoca("caption", clip, clip, "--model", run, "--report", tmp_path / "r.html")
         assert done.code == 2
-        assert "--report shows one video" in done.complaint
+        assert "--report is for one video" in done.complaint
 
     @pytest.mark.parametrize("what", ["curves", "rank", "cost"])
     def test_plot(self, hoca: Command, run: Path, tmp_path: Path, what: str) -> None:

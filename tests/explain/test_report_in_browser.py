@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hoca.explain import explain, write_report
+import hoca
+from hoca.captioning import SentenceScore
+from hoca.explain import FilmSegment, ModelCaption, explain, film_report, report, segment_content, write_report
+from hoca.explain.report import write_page
 
 from ..browser import Visit
-from .samples import WORDS, explanation, said, tagged
+from .samples import STEPS, WORDS, explanation, said, tagged
 from .test_report import HOSTILE
 from .trained import clips, silent_captioner
 
@@ -90,7 +95,8 @@ def test_a_switch_shows_each_order_and_theta(browser: Browser, address: str) -> 
 
 def test_the_keyboard_is_enough_and_is_answered_in_words(browser: Browser, address: str) -> None:
     page = Visit(browser, address).page
-    page.keyboard.press("Tab")
+    for _ in range(3):
+        page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "theme"
     page.keyboard.press("Tab")
     chosen = page.locator(".word[aria-pressed=true]")
@@ -102,6 +108,8 @@ def test_the_keyboard_is_enough_and_is_answered_in_words(browser: Browser, addre
     said = page.get_by_role("status").inner_text()
     assert said.startswith(f"{WORDS[-1]}: image ")
     assert "motion" in said
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Copy caption"
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     assert page.locator(".orders input:checked").get_attribute("value") == "1"
@@ -187,9 +195,107 @@ def test_long_names_leave_room_for_their_bars(browser: Browser, changing: str, w
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_alternatives_come_with_their_probabilities(browser: Browser, address: str) -> None:
+def weighed() -> ModelCaption:
+    """A beam whose second sentence is likelier than the first, which the detected words chose."""
+    scores = (SentenceScore(-0.61, 0.31), SentenceScore(-0.55, 0.02), SentenceScore(-1.2, 0.0))
+    return replace(said(), alternatives=(("a dog", -2.5), ("a cat", -4.0)), scores=scores)
+
+
+def test_the_beam_shows_the_score_that_decided_and_its_parts(browser: Browser, tmp_path: Path) -> None:
+    write_report(explanation(weighed()), tmp_path / "weighed.html")
+    page = Visit(browser, (tmp_path / "weighed.html").as_uri()).page
+    shown = [row.locator(".value").all_inner_texts() for row in page.locator(".scored li").all()]
+    assert shown == [["−0.30", "−0.61", "+0.31"], ["−0.53", "−0.55", "+0.02"], ["−1.20", "−1.20", "+0.00"]]
+    assert page.locator(".scored .head .value").all_inner_texts() == ["score", "= log p", "+ detected"]
+    bars = [bar.bounding_box()["width"] for bar in page.locator(".scored .bar i").all()]
+    assert bars == sorted(bars, reverse=True)
+    assert len(set(bars)) == 3
+    columns = zip(
+        *([value.bounding_box() for value in row.locator(".value").all()] for row in page.locator(".scored li").all()),
+        strict=True,
+    )
+    for column in columns:  # numbers end below each other
+        assert len({round(box["x"] + box["width"]) for box in column}) == 1
+
+
+def test_without_detected_words_the_score_stands_alone(browser: Browser, address: str) -> None:
     page = Visit(browser, address).page
-    assert page.locator(".beam li").all_inner_texts()[1].split("\n")[-2:] == ["8.2 %", "a dog"]
+    assert page.locator(".scored li").all_inner_texts()[1].split("\n")[-2:] == ["−2.50", "a dog"]
+    assert page.locator(".scored .head .value").all_inner_texts() == ["score"]
+
+
+def test_attention_that_is_nearly_even_looks_even_and_is_called_so(browser: Browser, tmp_path: Path) -> None:
+    caption = said()
+    image, motion, audio = caption.modalities
+    even = tuple(0.046 + 0.019 * (step == 7) for step in range(20))
+    focused = (0.81, *[0.01] * 19)
+    rest = (even,) * (len(WORDS) - 2)
+    write_report(explanation(replace(caption, modalities=(
+        replace(image, weights=(even, even, *rest)), replace(motion, weights=(even, focused, *rest)), audio
+    ))), tmp_path / "even.html")  # fmt: skip
+    page = Visit(browser, (tmp_path / "even.html").as_uri()).page
+    page.locator(".word").first.hover()
+    ranges = page.locator(".lane .range").all_inner_texts()
+    assert ranges[0] == ranges[1] == "α 0.046 to 0.065, even 0.050 nearly even"
+    heights = [float(cell) for cell in lights(page)[0]]
+    assert max(heights) - min(heights) < 0.15  # of the lane's height: an absolute scale
+    assert page.locator(".cell.top").count() == 0
+    assert "nearly evenly" in page.locator("figcaption").inner_text()
+    assert "nearly even, most at" in page.get_by_role("status").inner_text()
+    page.locator(".word").nth(1).hover()
+    assert page.locator(".lane .range").all_inner_texts()[1] == "α 0.010 to 0.810, even 0.050"
+    bars = [float(bar) for bar in lights(page)[1]]
+    assert bars[0] == 1
+    assert max(bars[1:]) < 0.05
+    line = page.locator(".windows").first.evaluate("e => getComputedStyle(e, '::after').bottom")
+    height = page.locator(".windows").first.bounding_box()["height"]
+    assert float(line.removesuffix("px")) == pytest.approx(height * 0.05 / 0.81, abs=1)  # where an even share ends
+
+
+def test_sound_alone_has_no_empty_frame_and_its_own_colour(browser: Browser, tmp_path: Path) -> None:
+    colours = []
+    for name, steps, pictures in (("both", STEPS, True), ("alone", {"audio": 16}, False)):
+        shown = explanation(said(steps=steps), video="song.mp3")
+        if not pictures:
+            shown = replace(shown, preview=replace(shown.preview, thumbnails=()))
+        write_report(shown, tmp_path / f"{name}.html")
+        visit = Visit(browser, (tmp_path / f"{name}.html").as_uri())
+        names = visit.page.locator(".lane .name", has_text="audio")
+        colours.append(names.evaluate("element => getComputedStyle(element).color"))
+        assert visit.page.locator("figure, .film").count() == 2 * pictures
+        assert visit.complaints == []
+    assert colours[0] == colours[1]
+    assert visit.page.locator(".clip").inner_text() == "song.mp3 4.0 s, sound alone"
+
+
+def test_the_caption_is_copied_and_report_and_data_are_saved(browser: Browser, address: str, tmp_path: Path) -> None:
+    visit = Visit(browser, address)
+    page = visit.page
+    page.get_by_text("Copy caption").click()
+    page.get_by_text("Copied").wait_for()
+    page.evaluate("document.body.append(Object.assign(document.createElement('textarea'), {id: 'pasted'}))")
+    page.locator("#pasted").focus()
+    page.keyboard.press("Control+V")
+    assert page.locator("#pasted").input_value() == " ".join(WORDS)
+    saved = {}
+    for name in ("Download report", "Download data"):
+        with page.expect_download() as waiting:
+            page.get_by_text(name).click()
+        saved[waiting.value.suggested_filename] = tmp_path / waiting.value.suggested_filename
+        waiting.value.save_as(saved[waiting.value.suggested_filename])
+    assert list(saved) == ["clip-report.html", "clip-report.json"]
+    assert json.loads(saved["clip-report.json"].read_text())["captions"][0]["text"] == " ".join(WORDS)
+    again = Visit(browser, saved["clip-report.html"].as_uri())
+    assert again.page.locator(".word").all_inner_texts() == list(WORDS)
+    assert (visit.complaints, again.complaints) == ([], [])
+
+
+def test_a_report_in_a_frame_without_rights_offers_no_buttons_that_fail(browser: Browser, tmp_path: Path) -> None:
+    frame = f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(report(explanation()))}"></iframe>'
+    (tmp_path / "page.html").write_text(frame, encoding="utf-8")
+    inner = Visit(browser, (tmp_path / "page.html").as_uri()).page.frame_locator("iframe")
+    inner.locator(".word").first.wait_for()
+    assert inner.locator(".action").count() == 0
 
 
 def test_hostile_words_are_shown_as_they_are(browser: Browser, tmp_path: Path) -> None:
@@ -236,3 +342,68 @@ def test_a_model_that_explains_nothing_stands_beside_one_that_does(
     assert [mute.locator(part).count() for part in (".cell", ".shares", ".orders", ".beam li")] == [8, 0, 0, 2]
     assert [other.locator(part).count() for part in (".cell", ".shares", ".orders")] == [8, 1, 1]
     assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+
+def test_a_notebook_shows_the_report_of_a_caption(browser: Browser, data: Path, run: Path, tmp_path: Path) -> None:
+    with hoca.load(run) as captioner:
+        caption = captioner.caption(clips(data, silent=False)[0])
+    cell = tmp_path / "cell.html"
+    cell.write_text(f"<!doctype html><meta charset=utf-8><p>Out[1]:</p>{caption._repr_html_()}", encoding="utf-8")
+    visit = Visit(browser, cell.as_uri())
+    frame = visit.page.frame_locator("iframe")
+    assert frame.locator(".word").all_inner_texts() == list(caption.words)
+    frame.locator(".word").first.hover()
+    assert frame.locator(".shares em").inner_text() == caption.words[0]
+    assert frame.locator(".cell img").first.is_visible()
+    assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+
+class TestFilm:
+    """The report of a film: segments to choose from, each shown as a clip is."""
+
+    @pytest.fixture(scope="class")
+    def address(self, tmp_path_factory: pytest.TempPathFactory) -> str:
+        path = tmp_path_factory.mktemp("film") / "report.html"
+        sentences = [("a", "dog"), ("two", "<b>men</b>", "talking"), ("a", "car")]
+        spans = [(2040.0, 2050.0), (2050.0, 2060.0), (2060.0, 3725.0)]
+        segments = [
+            FilmSegment(*span, (span[0], span[0] + 10), " ".join(words), segment_content(explanation(said(words))))
+            for words, span in zip(sentences, spans, strict=True)
+        ]
+        write_page(film_report("film.mp4", segments), path)
+        return path.as_uri()
+
+    def test_a_click_on_the_timeline_or_the_list_shows_a_segment(self, browser: Browser, address: str) -> None:
+        page = (visit := Visit(browser, address)).page
+        entries = page.locator(".transcript button")
+        assert entries.locator("time").all_inner_texts() == ["34:00–34:10", "34:10–34:20", "34:20–1:02:05"]
+        assert page.locator(".word").all_inner_texts() == ["a", "dog"]
+        entries.nth(1).click()
+        assert page.locator(".word").all_inner_texts() == ["two", "<b>men</b>", "talking"]
+        assert page.locator(".transcript [aria-current] time").inner_text() == "34:10–34:20"
+        assert "at 34:1" in page.locator("figcaption").inner_text()  # a time of the film
+        page.locator(".strip i").nth(2).click()
+        assert page.locator(".word").all_inner_texts() == ["a", "car"]
+        assert page.locator(".strip .chosen").count() == 1
+        page.locator(".word").nth(1).hover()
+        assert page.locator(".shares em").inner_text() == "car"
+        assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+    def test_the_keyboard_walks_through_the_segments(self, browser: Browser, address: str) -> None:
+        page = Visit(browser, address).page
+        page.locator(".transcript button").first.focus()
+        for key, words in (
+            ("ArrowDown", ["two", "<b>men</b>", "talking"]),
+            ("End", ["a", "car"]),
+            ("Home", ["a", "dog"]),
+        ):
+            page.keyboard.press(key)
+            assert page.locator(".word").all_inner_texts() == words
+
+    def test_a_phone_shows_it_without_scrolling_sideways(self, browser: Browser, address: str) -> None:
+        page = Visit(browser, address, viewport={"width": 360, "height": 700}).page
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+    def test_without_scripts_the_sentences_can_be_read(self, browser: Browser, address: str) -> None:
+        page = Visit(browser, address, java_script_enabled=False).page
+        assert page.locator("main li").all_inner_texts()[1] == "34:10–34:20 two <b>men</b> talking"

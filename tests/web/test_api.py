@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import hoca
+from hoca.web.page import ONE
 
 from ..explain.trained import clips
 from .conftest import MEGABYTES, Server
@@ -44,7 +45,7 @@ def test_the_answer_is_that_of_the_model(client: Client, data: Path, run: Path) 
         assert answer["confidence"] == caption.confidence == pytest.approx(0.119, abs=1e-3)
         assert [each["text"] for each in answer["alternatives"]] == [text for text, _ in caption.alternatives]
         assert answer["absent"] == caption.absent
-        fields = ["video", "text", "logprob", "confidence", "alternatives", "absent", "seconds"]
+        fields = ["video", "text", "logprob", "score", "score_parts", "confidence", "alternatives", "absent", "seconds"]
         assert list(answer) == fields
         documented = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
         assert all(f"| `{field}` |" in documented for field in fields)
@@ -188,7 +189,7 @@ def test_the_page_shows_uploads_only(server: Server, data: Path) -> None:
     place.parent.mkdir()
     shutil.copy(clips(data, silent=False)[0], place)
     given = {"path": str(place), "meta": {"_type": "gradio.FileData"}}
-    body = json.dumps({"data": [given, "bound", 2], "fn_index": 0, "session_hash": "page"}).encode()
+    body = json.dumps({"data": [given, "bound", 2, ONE], "fn_index": 0, "session_hash": "page"}).encode()
     headers = {"content-type": "application/json"}
     urllib.request.urlopen(urllib.request.Request(f"{server.address}/gradio_api/queue/join", body, headers))
     answer = urllib.request.urlopen(f"{server.address}/gradio_api/queue/data?session_hash=page").read().decode()

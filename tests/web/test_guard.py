@@ -122,6 +122,25 @@ def test_a_site_that_is_let_in_posts_and_lends_its_name(small: Server) -> None:
     assert answer.status_code == 200
 
 
+def asked_first(server: Server, origin: str) -> httpx.Response:
+    """What a browser asks before it posts for a page of another site."""
+    wanted = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    return httpx.options(server.address + CALL, headers={"origin": origin} | wanted)
+
+
+def test_a_browser_is_told_which_sites_are_let_in(small: Server) -> None:
+    allowed = "access-control-allow-origin"
+    answer = asked_first(small, SITE)
+    assert (answer.status_code, answer.headers[allowed]) == (200, SITE)
+    assert allowed not in asked_first(small, "https://evil.example").headers
+    called = httpx.post(small.address + CALL, json={"data": [None, "bound", 2]}, headers={"origin": SITE})
+    assert (called.status_code, called.headers[allowed]) == (200, SITE)
+    name = urlsplit(SITE).netloc  # by a name that is not this machine's, Gradio alone would let every page read
+    for origin, told in ((SITE, SITE), ("https://evil.example", None)):
+        headers = {"origin": origin, "host": name}
+        assert httpx.get(small.address + "/config", headers=headers).headers.get(allowed) == told
+
+
 def test_more_uploads_than_there_is_room_for_are_refused_until_there_is(small: Server) -> None:
     def send(number: int) -> httpx.Response:
         return httpx.post(small.address + UPLOAD, files={"files": (f"{number}.mp4", bytes([number]) * 500_000)})

@@ -11,6 +11,7 @@ from hoca.web.serve import ServeSettings
 from hoca.web.service import Service
 
 from ..explain.trained import clips
+from ..media import making
 
 
 def test_stages_are_told_as_they_begin(data: Path, run: Path) -> None:
@@ -34,3 +35,16 @@ def test_messages_name_the_file_and_no_folder(run: Path, tmp_path: Path) -> None
         assert str(tmp_path) not in str(told.value)
         with pytest.raises(UserError, match="did you mean 'bound'"):
             service.caption(tmp_path / "nosuch.mp4", "bond", 2)
+
+
+def test_a_film_is_captioned_in_segments_within_the_limits(run: Path, tmp_path: Path) -> None:
+    film = making.video(tmp_path / "film.mp4", "libx264", making.moving_square(30), rate=5)
+    told: list[tuple[float, float]] = []
+    with Service([run], ServeSettings(seconds=8).limits()) as service:
+        segments = service.film(film, "bound", 2, every=2, done=lambda second, total: told.append((second, total)))
+        assert [second for second, _ in told] == pytest.approx([2.0, 4.0, 6.0], abs=0.1)
+        assert (segments[0].start, segments[-1].end) == (0.0, pytest.approx(6.0, abs=0.1))
+        assert all(each.content["captions"][0]["text"] == each.text for each in segments)
+    too_long = r"^film\.mp4 plays for 0:06, longer than the limit of 0:03$"
+    with Service([run], ServeSettings(seconds=3).limits()) as service, pytest.raises(UserError, match=too_long):
+        service.film(film, "bound", 2, every=2)

@@ -10,7 +10,7 @@ from hoca.errors import UserError
 from hoca.explain.drawing import new_figure, save
 
 Points = Sequence[tuple[float, float]]
-TITLES = {"loss": "training loss per caption", "CIDEr": "validation CIDEr (greedy)"}
+TITLES = {"loss": "training loss per caption", "CIDEr": "validation CIDEr (greedy), × 100"}
 
 
 def read_curves(metrics: Path) -> dict[str, Points]:
@@ -19,6 +19,8 @@ def read_curves(metrics: Path) -> dict[str, Points]:
         with open(metrics, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         return {name: [(float(r["epoch"]), float(r[name])) for r in rows if r[name]] for name in TITLES}
+    except FileNotFoundError:
+        raise UserError(f"no results: there is no {metrics}; give a run that has finished an epoch") from None
     except OSError as error:
         raise UserError(f"cannot read {metrics} ({error.strerror}): give the metrics.csv of a run") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -31,7 +33,8 @@ def curves_figure(runs: Mapping[str, Path], path: Path) -> None:
     figure = new_figure(width=8, height=3.2)
     for axis, (name, title) in zip(figure.subplots(1, 2), TITLES.items(), strict=True):
         for label, columns in curves.items():
-            points = columns[name]
+            scale = 100 if name == "CIDEr" else 1
+            points = [(x, scale * y) for x, y in columns[name]]
             axis.plot([x for x, _ in points], [y for _, y in points], label=label, marker=".", linewidth=1.2)
         axis.set_xlabel("epoch")
         axis.set_title(title, fontsize=10)

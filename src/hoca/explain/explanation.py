@@ -15,7 +15,7 @@ from hoca.media.clock import Spans
 if TYPE_CHECKING:  # a process that only decodes pictures imports this package, and should not load torch for it
     from torch import Tensor
 
-    from hoca.captioning import Caption, VideoCaptioner
+    from hoca.captioning import Caption, SentenceScore, VideoCaptioner
     from hoca.media import DecodeLimits
 
 FOUND = 8  # of a kind, the likeliest
@@ -62,6 +62,7 @@ class ModelCaption:
     found: dict[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)  # tags, topics: the likeliest first
     confidence: float | None = None  # probability that the sentence is as good as a person's; None: not known
     unsure: bool = False  # whether that is so little that it should be said
+    scores: tuple[SentenceScore, ...] = ()  # of the sentence and of each alternative
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def collect(video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Cap
     The clip is shown as the first caption's preview has it; a caption without one costs another decoding.
     """
     model, caption = captions[0][1:]
-    shown = caption.preview or media.preview(video, model.extractor.decoders.decode, model.pictures)
+    shown = caption.preview or media.preview(video, model.extractor.decoders.decode, model.pictures, caption.part)
     return ExplainedVideo(Path(video).name, shown, tuple(model_caption(*each, shown.clock) for each in captions))
 
 
@@ -150,6 +151,7 @@ def model_caption(name: str, captioner: VideoCaptioner, caption: Caption, clock:
         found={what: _likeliest(items) for what, items in found.found.items()},
         confidence=caption.confidence,
         unsure=caption.unsure(),
+        scores=caption.scores,
     )
 
 

@@ -13,33 +13,51 @@ from typing import Any
 
 from hoca.explain.explanation import LABELS, ExplainedVideo, Modality, ModelCaption
 from hoca.files import replacing
+from hoca.media.subtitles import clock_time
 
 DIGITS = 5  # of a weight
 
 
 def write_report(explanation: ExplainedVideo, path: Path) -> None:
     """The report of an explanation as a file."""
-    page = report(explanation)
+    write_page(report(explanation), path)
+
+
+def write_page(text: str, path: Path) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
 
 
 def report(explanation: ExplainedVideo) -> str:
-    """The report as HTML. Names and words enter it escaped, and nothing but its own script and style may run."""
-    style, script = _template("report.css"), _template("report.js")
+    """The report as HTML."""
     sentences = "\n".join(
-        f"<h1>{html.escape(caption.text)}</h1>" + (f"\n<p>{sure}</p>" if (sure := _sure(caption)) else "")
+        f"<h1>{html.escape(caption.text)}</h1>" + (f"\n<p>{told}</p>" if (told := sure(caption)) else "")
         for caption in explanation.captions
     )
+    return page(
+        title=f"{explanation.captions[0].text} · {explanation.video}",
+        video=explanation.video,
+        facts=_facts(explanation),
+        sentences=sentences,
+        content=safe_json(content(explanation) | {"labels": LABELS}),
+    )
+
+
+def page(*, title: str, video: str, facts: str, sentences: str, content: str) -> str:
+    """The page around a content. Names and words enter it escaped, and nothing but its own script and style may run.
+
+    sentences: HTML, for those who run no script. content: JSON that cannot end the element it stands in.
+    """
+    style, script = _template("report.css"), _template("report.js")
     return Template(_template("report.html")).substitute(
         policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'",
-        title=html.escape(f"{explanation.captions[0].text} · {explanation.video}"),
-        video=html.escape(explanation.video),
-        facts=_facts(explanation),
+        title=html.escape(title),
+        video=html.escape(video),
+        facts=html.escape(facts),
         style=style,
         sentences=sentences,
-        data=_json(_content(explanation)),
+        data=content,
         script=script,
     )
 
@@ -52,17 +70,23 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _json(value: Any) -> str:
+def safe_json(value: Any) -> str:
     """JSON that cannot end the element it stands in."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _facts(explanation: ExplainedVideo) -> str:
-    sound = "with sound" if explanation.preview.envelope else "without sound"
-    return f"{explanation.preview.clock.duration:.1f} s, {explanation.preview.clock.frames} frames, {sound}"
+    shown = explanation.preview
+    seconds = shown.clock.duration
+    length = f"{seconds:.1f} s" if seconds < 60 else clock_time(seconds)
+    if not shown.thumbnails:
+        return f"{length}, sound alone"
+    sound = "with sound" if shown.envelope else "without sound"
+    return f"{length}, {shown.clock.frames} frames, {sound}"
 
 
-def _content(explanation: ExplainedVideo) -> dict[str, Any]:
+def content(explanation: ExplainedVideo) -> dict[str, Any]:
+    """What the page's script shows of a clip."""
     clock = explanation.preview.clock
     stays = clock.seen / max(clock.frames, 1)  # seconds that a frame is on screen
     pictures = [
@@ -74,10 +98,10 @@ def _content(explanation: ExplainedVideo) -> dict[str, Any]:
     ]
     return {
         "duration": clock.duration,
+        "name": Path(explanation.video).stem,
         "thumbnails": pictures,
         "ratio": _ratio(explanation),
         "envelope": explanation.preview.envelope,
-        "labels": LABELS,
         "captions": [_caption(caption) for caption in explanation.captions],
     }
 
@@ -92,7 +116,10 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
     return {
         **{"model": caption.model, "kind": caption.kind, "text": caption.text, "words": caption.words},
         **{"logprob": caption.logprob, "alternatives": caption.alternatives, "absent": caption.absent},
-        **{"confidence": caption.confidence, "sure": _sure(caption), "unsure": caption.unsure},
+        "scores": [
+            [round(part, DIGITS) for part in (each.total, each.likelihood, each.detected)] for each in caption.scores
+        ],
+        **{"confidence": caption.confidence, "sure": sure(caption), "unsure": caption.unsure},
         "modalities": [_modality(modality) for modality in caption.modalities],
         "choices": {
             what: {option: _short(shares) for option, shares in options.items()}
@@ -102,7 +129,7 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
     }
 
 
-def _sure(caption: ModelCaption) -> str | None:
+def sure(caption: ModelCaption) -> str | None:
     """How sure the model is, in words."""
     if caption.confidence is None:
         return None

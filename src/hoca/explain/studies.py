@@ -81,6 +81,8 @@ def read_table(table: Path, columns: tuple[str, ...]) -> list[Row]:
     try:
         with open(table, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        raise UserError(f"no results: there is no {table}; name a table, such as one that `hoca bench` wrote") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"cannot read the table {table} ({error}): give a CSV file of results/") from None
     for name in columns:

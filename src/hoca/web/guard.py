@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 
 from hoca.web.uploads import Uploads
@@ -29,6 +31,32 @@ READS = ("GET", "HEAD", "OPTIONS")
 FULL = f"there is no room for another upload now: try again in {RETRY_SECONDS} s"
 
 
+ORIGIN = "hoca.origin"  # in the scope of a request: the page that makes the browser send it
+
+
+def answering(origins: Sequence[str]) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+    """To be called as the server starts: pages of these sites may read its answers, and no others.
+
+    Gradio would let every page read, or on this machine none; so the name of the page does not reach it.
+    """
+
+    @asynccontextmanager
+    async def started(app: Any) -> AsyncIterator[None]:
+        inside = app.middleware_stack
+
+        async def without_origin(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                kept = [pair for pair in scope["headers"] if pair[0] != b"origin"]
+                scope = scope | {"headers": kept, ORIGIN: Headers(scope=scope).get("origin")}
+            await inside(scope, receive, send)
+
+        methods = ["GET", "POST"]
+        app.middleware_stack = CORSMiddleware(without_origin, origins, allow_methods=methods, allow_headers=["*"])
+        yield
+
+    return started
+
+
 class Guard:
     """ASGI middleware: refuses what comes from foreign pages, is too large or finds no room, and counts uploads."""
 
@@ -36,20 +64,20 @@ class Guard:
         self.app = app
         self.uploads = uploads
         self.largest = largest + BODY  # bytes of the body of an upload
-        self.origins = {origin.rstrip("/").lower() for origin in origins}
+        self.origins = set(origins)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         exchange = _Exchange(receive, send)
+        headers = Headers(scope=scope)
         if scope["method"] in READS:
             await self.app(scope, receive, exchange.send)
             return
-        headers = Headers(scope=scope)
         upload = scope["path"].rstrip("/").endswith("/upload")
         most = self.largest if upload else BODY
-        if not self._at_home(headers):
+        if not self._at_home(scope.get(ORIGIN, headers.get("origin")), headers.get("host", "")):
             await exchange.refuse(403, "pages of other sites may not post here: see --allow-origin")
         elif (size := _declared(headers, most)) > most:
             await exchange.refuse(413, f"this is larger than {most // 10**6} MB")
@@ -58,12 +86,11 @@ class Guard:
         else:
             await self._other(scope, exchange)
 
-    def _at_home(self, headers: Headers) -> bool:
+    def _at_home(self, origin: str | None, host: str) -> bool:
         """Whether no page, the server's own, or one that is let in makes the browser send this."""
-        origin = headers.get("origin")
         if origin is None or origin.lower() in self.origins:
             return True
-        return urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+        return urlsplit(origin).netloc.lower() == host.lower()
 
     async def _upload(self, scope: Any, exchange: _Exchange, size: int) -> None:
         """An upload of at most `size` bytes, which are set aside for it."""

@@ -15,12 +15,17 @@ import gradio as gr
 from gradio.exceptions import InvalidPathError
 
 from hoca import media
+from hoca.captioning.segments import SHORT_CLIP
 from hoca.errors import UserError
-from hoca.explain import ExplainedVideo, report
+from hoca.explain import ExplainedVideo, FilmSegment, film_report, report
 from hoca.files import in_units
+from hoca.media.subtitles import clock_time
+from hoca.web.guard import ORIGIN
 from hoca.web.service import WIDEST, Service
 from hoca.web.uploads import Uploads
 
+ONE = "one"
+CUTS: dict[str, dict[str, Any]] = {"every 10 seconds": {"every": 10.0}, "one for each scene": {"scenes": True}}
 STAGES = {"decoding": 0.05, "features": 0.35, "words": 0.8, "report": 0.9}
 FAILED = "something went wrong on the server; its log says what"
 ADDRESS = "http://127.0.0.1:7860"  # in the manual
@@ -31,8 +36,13 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
     names = list(service.paths)
     width = min(service.model(names[0]).search.beam, WIDEST)
 
-    def explain(video: Path, model: str, beam: float, progress: gr.Progress) -> str:
+    def explain(video: Path, model: str, beam: float, cut: str, progress: gr.Progress) -> str:
         try:
+            if options := CUTS.get(cut):
+                told = lambda second, total: progress(  # noqa: E731
+                    second / total, desc=f"{clock_time(second)} of {clock_time(total)}"
+                )
+                return _framed_film(video.name, service.film(video, model, int(beam), done=told, **options))
             return _framed(service.explain(video, model, int(beam), _told(progress)))
         except UserError as error:
             problem = str(error)
@@ -42,13 +52,19 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
         uploads.discard(video)
         return _message(problem)
 
-    def show(video: str | None, model: str, beam: float, progress: gr.Progress = gr.Progress()) -> str:  # noqa: B008
+    def show(
+        video: str | None,
+        model: str,
+        beam: float,
+        cut: str,
+        progress: gr.Progress = gr.Progress(),  # noqa: B008
+    ) -> str:
         """For the page: the report, or why there is none; the upload stays, so that another beam can be tried."""
         if video is None:
             return _message("Choose a video first.")
         if not uploads.holds(Path(video)):
             return _message(NO_UPLOAD)
-        return explain(Path(video), model, beam, progress)
+        return explain(Path(video), model, beam, cut, progress)
 
     def fill(number: int) -> str:
         """The player shows an example, which is then captioned as an upload would be."""
@@ -56,7 +72,7 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
 
     def calls(request: gr.Request | None = None) -> str:
         """How a program calls this server, at the address by which the visitor's browser reached it."""
-        address = request.headers.get("origin") if request else None
+        address = request.request.scope.get(ORIGIN) if request and request.request else None
         return _template("api.md").replace(ADDRESS, address or ADDRESS).replace("default", names[0])
 
     def caption(video: str | None, model: str, beam: float) -> dict[str, Any]:
@@ -85,6 +101,7 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
                 _take_files_only(video, uploads)
                 model = gr.Dropdown(names, value=names[0], label="Model", visible=len(names) > 1, elem_id="model")
                 beam = gr.Slider(1, WIDEST, value=width, step=1, label="Beam", info="sentences kept in the search")
+                cut = gr.Radio([ONE, *CUTS], value=ONE, label="Sentences", info="for longer videos", elem_id="cut")
                 button = gr.Button("Caption", variant="primary", elem_id="caption")
                 picker = gr.Dataset(
                     components=[gr.HTML(visible=False)],
@@ -100,14 +117,14 @@ def build(service: Service, uploads: Uploads, examples: Sequence[Path]) -> gr.Bl
         gr.on(
             [button.click, video.upload, video.stop_recording],
             show,
-            [video, model, beam],
+            [video, model, beam, cut],
             result,
             api_visibility="private",
             concurrency_id="caption",
             concurrency_limit=workers,
         )
         picker.click(fill, picker, video, api_visibility="private", queue=False, show_progress="hidden").success(
-            show, [video, model, beam], result, api_visibility="private", concurrency_id="caption"
+            show, [video, model, beam, cut], result, api_visibility="private", concurrency_id="caption"
         )
         with gr.Accordion("Call it from a program", open=False):
             manual = gr.Markdown(calls())
@@ -158,13 +175,28 @@ def _told(progress: gr.Progress) -> Callable[[str], None]:
 
 
 def _framed(explanation: ExplainedVideo) -> str:
-    """The report in a frame of its own, which may run its script and nothing else; page.js lends the buttons theirs."""
-    page = html.escape(report(explanation), quote=True)
-    title = html.escape(explanation.captions[0].text, quote=True)
-    name = html.escape(Path(explanation.video).stem, quote=True)
+    """The report of a clip; of one that is long, with the advice to cut it."""
+    length = explanation.preview.clock.duration
+    advice = (
+        f"This plays for {clock_time(length)}, and one sentence is for short clips: choose “{'” or “'.join(CUTS)}”."
+    )
+    note = advice if length > SHORT_CLIP else ""
+    return _frame(report(explanation), explanation.captions[0].text, explanation.video, note)
+
+
+def _framed_film(video: str, segments: list[FilmSegment]) -> str:
+    told = "\n".join(f"{clock_time(each.start)}–{clock_time(each.end)} {each.text}" for each in segments)
+    return _frame(film_report(video, segments), told, video)
+
+
+def _frame(report: str, text: str, video: str, note: str = "") -> str:
+    """A report in a frame of its own, which may run its script and nothing else; page.js lends the buttons theirs."""
+    page, title = html.escape(report, quote=True), html.escape(text, quote=True)
+    name = html.escape(Path(video).stem, quote=True)
     return (
         '<p class="actions"><button type="button" data-do="copy">Copy caption</button> '
-        f'<button type="button" data-do="download" data-name="{name}.html">Download report</button></p>'
+        f'<button type="button" data-do="download" data-name="{name}.html">Download report</button>'
+        f"{' <span class=advice>' + html.escape(note) + '</span>' if note else ''}</p>"
         f'<iframe class="report" title="{title}" sandbox="allow-scripts" srcdoc="{page}"></iframe>'
     )
 

@@ -100,11 +100,12 @@ def running(settings: ServeSettings) -> Iterator[str]:
         from starlette.middleware.trustedhost import TrustedHostMiddleware
 
         from hoca.web.examples import examples
-        from hoca.web.guard import Guard
+        from hoca.web.guard import Guard, answering
         from hoca.web.page import build
         from hoca.web.service import Service
         from hoca.web.uploads import Uploads
 
+        origins = [origin.rstrip("/").lower() for origin in settings.allow_origins]
         largest, quota = settings.megabytes * MEGABYTE, settings.total_megabytes * MEGABYTE
         with (
             Service(models, settings.limits()) as service,
@@ -112,7 +113,7 @@ def running(settings: ServeSettings) -> Iterator[str]:
         ):
             checks = [
                 Middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts(), www_redirect=False),
-                Middleware(Guard, uploads=uploads, largest=largest, origins=settings.allow_origins),
+                Middleware(Guard, uploads=uploads, largest=largest, origins=origins),
             ]
             page = build(service, uploads, examples(Path("examples")))
             page.queue(max_size=settings.waiting)
@@ -120,7 +121,7 @@ def running(settings: ServeSettings) -> Iterator[str]:
                 server_name=settings.host,
                 server_port=port,
                 max_file_size=largest,
-                app_kwargs={"middleware": checks},
+                app_kwargs={"middleware": checks, "lifespan": answering(origins)},
                 theme=_theme(gradio),
                 css=_template("page.css"),
                 head=f"<script>{_template('page.js')}</script>",

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 from hoca import media
 from hoca.captioning import Caption, VideoCaptioner, load
+from hoca.captioning.segments import Film, captioned
 from hoca.errors import UserError, nearest
-from hoca.explain import ExplainedVideo, collect, model_name
+from hoca.explain import ExplainedVideo, FilmSegment, collect, film_segments, model_name, segment_content
+from hoca.media.subtitles import clock_time
 
 OnStage = Callable[[str], None]
 T = TypeVar("T")
@@ -65,9 +67,7 @@ class Service:
         self, video: Path, model: str, beam: int, stage: OnStage = lambda stage: None, *, pictures: int = 0
     ) -> Caption:
         """Caption a file; `stage` is told what is being done. A message to the user names no folder of this machine."""
-        if not 1 <= beam <= WIDEST:
-            raise UserError(f"beam={beam}: choose 1 to {WIDEST}")
-        captioner = self.model(model)
+        captioner = self._chosen(model, beam)
         try:
             return captioner.caption(
                 video,
@@ -78,7 +78,7 @@ class Service:
                 computing=self._alone,
             )
         except UserError as error:
-            raise UserError(str(error).replace(str(video), video.name).replace(str(video.parent), "…")) from None
+            raise _without_folder(error, video) from None
 
     def explain(self, video: Path, model: str, beam: int, stage: OnStage = lambda stage: None) -> ExplainedVideo:
         """Caption a file and say why."""
@@ -87,6 +87,51 @@ class Service:
         stage("report")
         return collect(video, [(model, captioner, caption)])
 
+    def film(
+        self,
+        video: Path,
+        model: str,
+        beam: int,
+        *,
+        every: float | None = None,
+        scenes: bool = False,
+        done: Callable[[float, float], None] = lambda seconds, total: None,
+    ) -> list[FilmSegment]:
+        """A sentence for each segment of a file, and why; `done` is told up to which second, of how many."""
+        captioner = self._chosen(model, beam)
+        try:
+            film = Film.measure(captioner, video, 0.0, None, self.decoders)
+            if film.length > self.decoders.limits.seconds:
+                limit = clock_time(self.decoders.limits.seconds)
+                raise UserError(f"{video.name} plays for {clock_time(film.length)}, longer than the limit of {limit}")
+            spans = film.spans(captioner, every, scenes, self.decoders)
+            options: dict[str, Any] = {
+                "pictures": captioner.pictures,
+                "decoders": self.decoders,
+                "computing": self._alone,
+            }
+            search = replace(captioner.search, beam=beam)
+            parts = []
+            for segment in captioned(captioner, film, spans, search=search, **options):
+                done(segment.end, film.end)
+                shown = collect(video, [(model, captioner, segment.caption)])
+                told = replace(
+                    segment, caption=replace(segment.caption, preview=None)
+                )  # its pictures are in the content
+                parts.append((told, segment_content(shown)))
+            return film_segments(parts)
+        except UserError as error:
+            raise _without_folder(error, video) from None
+
+    def _chosen(self, model: str, beam: int) -> VideoCaptioner:
+        if not 1 <= beam <= WIDEST:
+            raise UserError(f"beam={beam}: choose 1 to {WIDEST}")
+        return self.model(model)
+
     def _alone(self, work: Callable[[], T]) -> T:
         """Run this in the thread of torch, after what others have asked for."""
         return self._thread.submit(copy_context().run, work).result()
+
+
+def _without_folder(error: UserError, video: Path) -> UserError:
+    return UserError(str(error).replace(str(video), video.name).replace(str(video.parent), "…"))

@@ -1,15 +1,30 @@
 "use strict";
 // Everything shown is made of text nodes and attributes: names and words are never read as markup.
-const data = JSON.parse(document.getElementById("data").textContent);
+const page = `<!doctype html>\n${document.documentElement.outerHTML}\n`; // as it was written, before anything is drawn
+const told = JSON.parse(document.getElementById("data").textContent);
+const segments = told.segments || []; // of a film; a clip has none
+let data = segments.length ? segments[0].content : told; // the clip or segment that is shown
+let offset = 0; // when it begins, in seconds of the film
 const spoken = document.getElementById("spoken");
 const ORDERS = ["", "unary", "binary", "ternary"];
 const MEANING = "The model's own estimate: how likely this sentence is to fit the clip better than half of what people would write about it.";
-const LABELS = new Map(Object.entries(data.labels));
+const HUES = { image: 0, motion: 1, audio: 2, change: 3 }; // a modality has its colour whatever the clip lacks
+const LABELS = new Map(Object.entries(told.labels));
+const hue = (name, place) => `m${name in HUES ? HUES[name] : (place + 4) % 5}`;
 const label = (modality) => LABELS.get(modality) || modality;
 const percent = (x) => `${Math.round(100 * x)} %`;
 const width = (x) => `${(100 * x).toFixed(1)}%`;
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-const seconds = (x) => `${x.toFixed(1)} s`;
+const seconds = (x) => (segments.length || data.duration >= 60 ? clock(offset + x, true) : `${x.toFixed(1)} s`);
+
+// 34:05 or 1:02:03, with tenths where they are asked for and not 0.
+function clock(time, exact = false) {
+  const tenths = exact ? Math.round(10 * time) : 10 * Math.floor(time + 1e-6);
+  const whole = Math.floor(tenths / 10);
+  const parts = whole < 3600 ? [Math.floor(whole / 60)] : [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+  const [first, ...rest] = [...parts, whole % 60];
+  return [first, ...rest.map((part) => String(part).padStart(2, "0"))].join(":") + (tenths % 10 ? `.${tenths % 10}` : "");
+}
 
 function make(tag, properties = {}, ...children) {
   const space = ["svg", "path", "stop", "linearGradient", "defs"].includes(tag) ? "http://www.w3.org/2000/svg" : null;
@@ -26,14 +41,16 @@ function probability(logprob) {
   return p.toExponential(0).replace("e-", "·10⁻").replace(/⁻(\d+)/, (_, n) => "⁻" + [...n].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join(""));
 }
 
-// How strongly to light each step: from the word's least weight (0) to its greatest (1), but weights that differ by less
-// than a fifth of an even share are shown the nearer to one half the more even they are.
-function lights(weights) {
-  const least = Math.min(...weights);
-  const difference = Math.max(...weights) - least;
-  const spread = Math.max(difference, 0.2 / weights.length);
-  return weights.map((weight) => ((weight - least) / spread + (1 - difference / spread) / 2).toFixed(3));
+// Weights are drawn on one scale for all words of a lane: from nothing to the greatest of them, but at least to three
+// times the even share, which is marked. So attention that is spread evenly looks even.
+function scaleOf(rows) {
+  const even = 1 / rows[0].length;
+  return { even, top: Math.max(3 * even, ...rows.flat()) };
 }
+
+const lights = (weights, scale) => weights.map((weight) => Math.min(1, weight / scale.top).toFixed(3));
+const nearlyEven = (weights) => weights.length > 1 && weights.every((weight) => Math.abs(weight * weights.length - 1) <= 0.5);
+const number = (x) => x.toFixed(3);
 
 // Windows that overlap are drawn up to the middle of what they share, so that nothing looks darker than its weight.
 function apart(spans) {
@@ -65,7 +82,7 @@ function stepsOfPictures(spans) {
 }
 
 // A lane draws one modality (or one of its groups) over time and returns how to light it.
-function filmLane(track, spans) {
+function filmLane(track, spans, scale) {
   track.classList.add("film");
   if (data.thumbnails.length > 40) track.classList.add("many");
   const steps = stepsOfPictures(spans);
@@ -75,19 +92,19 @@ function filmLane(track, spans) {
     return cell;
   });
   return (weights) => {
-    const light = lights(weights);
-    const top = largest(weights);
-    cells.forEach((cell, number) => {
-      const step = steps[number].reduce((best, other) => (weights[other] > weights[best] ? other : best));
+    const light = lights(weights, scale);
+    const top = nearlyEven(weights) ? -1 : largest(weights);
+    cells.forEach((cell, picture) => {
+      const step = steps[picture].reduce((best, other) => (weights[other] > weights[best] ? other : best));
       cell.style.setProperty("--w", light[step]);
       cell.classList.toggle("top", step === top);
-      cell.title = `${seconds(data.thumbnails[number].time)}, α ${weights[step].toFixed(3)}`;
+      cell.title = `${seconds(data.thumbnails[picture].time)}, α ${number(weights[step])}`;
     });
   };
 }
 
-function windowLane(track, spans) {
-  track.classList.add("windows");
+// A bar for each step, as high as its weight.
+function stepBars(track, spans, scale) {
   const bars = apart(spans).map(([start, end]) => {
     const bar = make("i");
     bar.style.left = width(start / data.duration);
@@ -96,17 +113,23 @@ function windowLane(track, spans) {
     return bar;
   });
   return (weights) => {
-    const light = lights(weights);
+    const light = lights(weights, scale);
     bars.forEach((bar, step) => {
       bar.style.setProperty("--w", light[step]);
-      bar.title = `${seconds(spans[step][0])} to ${seconds(spans[step][1])}, α ${weights[step].toFixed(3)}`;
+      bar.title = `${seconds(spans[step][0])} to ${seconds(spans[step][1])}, α ${number(weights[step])}`;
     });
   };
 }
 
+function windowLane(track, spans, scale) {
+  track.classList.add("windows");
+  return stepBars(track, spans, scale);
+}
+
 let gradients = 0;
-function soundLane(track, spans) {
+function soundLane(track, spans, scale) {
   track.classList.add("sound");
+  const raise = stepBars(track, spans, scale);
   const name = `sound-${gradients++}`;
   const heights = data.envelope.map((peak) => 2 + 46 * Math.sqrt(peak));
   const upper = heights.map((height, x) => `${x},${(50 - height).toFixed(1)}`);
@@ -120,15 +143,17 @@ function soundLane(track, spans) {
   drawing.lastChild.style.fill = `url(#${name})`;
   track.append(drawing);
   return (weights) => {
-    const light = lights(weights);
+    raise(weights);
+    const light = lights(weights, scale);
     stops.forEach((pair, step) => pair.forEach((stop) => stop.setAttribute("stop-opacity", light[step])));
   };
 }
 
-function lane(parent, heading, draw, spans, options = "") {
+function lane(parent, heading, draw, spans, scale, options = "") {
   const track = make("div", { class: "track" });
+  track.style.setProperty("--even", scale.even / scale.top);
   parent.append(make("div", { class: `lane ${options}` }, heading, track));
-  return draw(track, spans);
+  return draw(track, spans, scale);
 }
 
 // Whether the model says how much a modality counts for each word.
@@ -136,17 +161,17 @@ const weighed = (modality) => modality.share.length > 0;
 
 function words(said, show) {
   const sentence = make("h1", { class: "sentence" });
-  const buttons = said.words.map((word, number) => {
+  const buttons = said.words.map((word, place) => {
     const mix = make("span", { class: "mix", "aria-hidden": "true" });
     said.modalities.filter(weighed).forEach((modality, m) => {
-      const part = make("i", { class: `m${m % 5}` });
-      part.style.flexGrow = modality.share[number];
+      const part = make("i", { class: hue(modality.name, m) });
+      part.style.flexGrow = modality.share[place];
       mix.append(part);
     });
     const button = make("button", { type: "button", class: "word", "aria-pressed": "false" }, word, mix);
-    for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(number));
+    for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(place));
     button.addEventListener("keydown", (event) => {
-      const to = { ArrowRight: number + 1, ArrowLeft: number - 1, Home: 0, End: buttons.length - 1 }[event.key];
+      const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: buttons.length - 1 }[event.key];
       if (to === undefined || !buttons[to]) return;
       event.preventDefault();
       buttons[to].focus();
@@ -158,22 +183,22 @@ function words(said, show) {
   return [sentence, buttons];
 }
 
-// A box with a bar for each of the rows [name, number of its colour, value at each word].
+// A box with a bar for each of the rows [name, its colour, value at each word].
 function wordBars(said, heading, rowsOf) {
   const title = make("em");
   const box = make("div", { class: "shares" }, make("h2", {}, heading, title));
-  const rows = rowsOf.map(([name, m, values]) => {
+  const rows = rowsOf.map(([name, colour, values]) => {
     const bar = make("i");
     const value = make("span", { class: "value" });
-    box.append(make("span", { class: `name m${m % 5}` }, name), make("div", { class: `bar m${m % 5}` }, bar), value);
-    return (number) => {
-      bar.style.width = width(values[number]);
-      value.textContent = percent(values[number]);
+    box.append(make("span", { class: `name ${colour}` }, name), make("div", { class: `bar ${colour}` }, bar), value);
+    return (word) => {
+      bar.style.width = width(values[word]);
+      value.textContent = percent(values[word]);
     };
   });
-  const show = (number) => {
-    title.textContent = said.words[number];
-    rows.forEach((row) => row(number));
+  const show = (word) => {
+    title.textContent = said.words[word];
+    rows.forEach((row) => row(word));
   };
   return [box, show];
 }
@@ -181,13 +206,10 @@ function wordBars(said, heading, rowsOf) {
 // What counted for a word, and what it chose among: boxes of bars, those that the model can tell of.
 function shareBoxes(said) {
   const boxes = [];
-  const counted = said.modalities.filter(weighed).map((modality, m) => [label(modality.name), m, modality.share]);
+  const counted = said.modalities.filter(weighed).map((modality, m) => [label(modality.name), hue(modality.name, m), modality.share]);
   if (counted.length) boxes.push(wordBars(said, "What counted for ", counted));
   for (const [what, options] of Object.entries(said.choices)) {
-    const rows = Object.entries(options).map(([name, values]) => {
-      const modality = said.modalities.findIndex((each) => each.name === name);
-      return [label(name), modality < 0 ? said.modalities.length : modality, values];
-    });
+    const rows = Object.entries(options).map(([name, values], option) => [label(name), hue(name, option), values]);
     boxes.push(wordBars(said, `${capital(what)} chosen for `, rows));
   }
   return boxes;
@@ -229,31 +251,35 @@ function timeline(said, box, look) {
   function draw() {
     box.replaceChildren();
     drawn = [];
-    if (image < 0 && data.thumbnails.length) lane(box, make("div"), filmLane, data.thumbnails.map(({ time }) => [time, time]))(data.thumbnails.map(() => 1));
+    if (image < 0 && data.thumbnails.length) lane(box, make("div"), filmLane, data.thumbnails.map(({ time }) => [time, time]), { even: 0, top: 1 })(data.thumbnails.map(() => 1));
     said.modalities.forEach((modality, m) => {
+      const colour = hue(modality.name, m);
       const groups = modality.groups.filter((group) => group.members.length === order);
       const rows = order === 0 ? modality.weights : groups.length ? mean(groups.map((group) => group.weights)) : null;
       const range = make("span", { class: "range" });
       const heading = make("div", {}, make("span", { class: "name" }, label(modality.name)), range);
       if (!rows) {
         const missing = make("div", { class: "missing" }, `no ${ORDERS[order] || "such"} attention`);
-        box.append(make("div", { class: `lane m${m % 5}` }, heading, missing));
+        box.append(make("div", { class: `lane ${colour}` }, heading, missing));
         return;
       }
+      const scale = scaleOf(rows);
       const heard = modality.name === "audio" && data.envelope.length;
-      const light = lane(box, heading, m === image && data.thumbnails.length ? filmLane : heard ? soundLane : windowLane, modality.spans, `m${m % 5}`);
-      drawn.push((number) => {
-        light(rows[number]);
-        if (m === image && data.thumbnails.length) look(rows[number], modality.spans);
-        range.textContent = `α ${Math.min(...rows[number]).toFixed(3)} to ${Math.max(...rows[number]).toFixed(3)}`;
+      const light = lane(box, heading, m === image && data.thumbnails.length ? filmLane : heard ? soundLane : windowLane, modality.spans, scale, colour);
+      drawn.push((word) => {
+        const weights = rows[word];
+        light(weights);
+        if (m === image && data.thumbnails.length) look(weights, modality.spans);
+        range.replaceChildren(`α ${number(Math.min(...weights))} to ${number(Math.max(...weights))}, even ${number(scale.even)}`);
+        if (nearlyEven(weights)) range.append(" ", make("b", { class: "even" }, "nearly even"));
       });
       if (order === 0) return;
       for (const group of groups) {
         const others = group.members.filter((member) => member !== modality.name);
         const name = others.length ? `with ${others.map(label).join(" and ")} ` : "alone ";
         const theta = group.theta === null ? [] : ["θ ", make("b", {}, group.theta.toFixed(3))];
-        const lit = lane(box, make("div", { class: "group" }, name, ...theta), windowLane, modality.spans, `sub m${m % 5}`);
-        drawn.push((number) => lit(group.weights[number]));
+        const lit = lane(box, make("div", { class: "group" }, name, ...theta), windowLane, modality.spans, scaleOf(group.weights), `sub ${colour}`);
+        drawn.push((word) => lit(group.weights[word]));
       }
     });
     for (const [name, why] of Object.entries(said.absent)) {
@@ -263,9 +289,9 @@ function timeline(said, box, look) {
     box.append(make("div", { class: "lane", "aria-hidden": "true" }, make("span"), make("div", { class: "axis" }, ...ticks)));
   }
 
-  const show = (number) => {
-    current = number;
-    drawn.forEach((light) => light(number));
+  const show = (word) => {
+    current = word;
+    drawn.forEach((light) => light(word));
   };
   const choose = (chosen) => {
     order = chosen;
@@ -276,16 +302,28 @@ function timeline(said, box, look) {
   return [show, choose];
 }
 
+// The sentences of the beam by the score that decided their order, whose parts stand beside it in the same notation.
 function alternatives(said) {
+  const sentences = [[said.text, said.logprob], ...said.alternatives];
+  const rows = sentences.map(([text, logprob], place) => [text, ...(said.scores[place] || [logprob, logprob, 0])]);
+  const detects = rows.some(([, , , detected]) => detected !== 0);
+  const scores = rows.map(([, score]) => score);
+  const least = Math.min(...scores);
+  const spread = Math.max(...scores) - least;
+  const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
   const list = make("ol");
-  const best = Math.exp(said.logprob);
-  for (const [text, logprob] of [[said.text, said.logprob], ...said.alternatives]) {
+  for (const [text, score, likelihood, detected] of rows) {
     const bar = make("i");
-    bar.style.width = width(Math.min(1, Math.exp(logprob) / best));
-    const value = make("span", { class: "value" }, probability(logprob));
-    list.append(make("li", {}, make("div", { class: "bar", "aria-hidden": "true" }, bar), value, make("span", {}, text)));
+    bar.style.width = width(spread ? 0.1 + (0.9 * (score - least)) / spread : 1);
+    const values = [score, ...(detects ? [likelihood, detected] : [])].map((x) => make("span", { class: "value" }, signed(x)));
+    list.append(make("li", {}, make("div", { class: "bar", "aria-hidden": "true" }, bar), ...values, make("span", {}, text)));
   }
-  return make("div", { class: "beam" }, make("h2", {}, "Sentences that it weighed, with their probabilities"), list);
+  const names = detects ? ["score", "= log p", "+ detected"] : ["score"];
+  const head = make("div", { class: "head", "aria-hidden": "true" }, make("span"), ...names.map((name) => make("span", { class: "value" }, name)));
+  const title = detects
+    ? "Sentences that it weighed, by log-probability for their length and the words detected in the video"
+    : "Sentences that it weighed, by log-probability";
+  return make("div", { class: detects ? "beam scored parts" : "beam scored" }, make("h2", {}, title), head, list);
 }
 
 function firstWord(said) {
@@ -302,23 +340,25 @@ function captionCard(said, place) {
     const pictures = data.thumbnails.map((each) => each.middle);
     const seen = data.thumbnails[nearest(pictures, middle(spans[largest(weights)]))];
     picture.src = seen.source;
-    picture.alt = caption.textContent = `The frame that it looked at most, at ${seconds(seen.time)}`;
+    const most = nearlyEven(weights) ? "It looked nearly evenly at all frames; most at" : "The frame that it looked at most, at";
+    picture.alt = caption.textContent = `${most} ${seconds(seen.time)}`;
   };
   const lanes = make("div", { class: "timeline" });
   const boxes = shareBoxes(said);
   const [showLanes, chooseOrder] = timeline(said, lanes, look);
-  const show = (number) => {
-    buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === number));
-    boxes.forEach(([, showBox]) => showBox(number));
-    showLanes(number);
-    spoken.textContent = describe(said, number);
+  const show = (word) => {
+    buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === word));
+    boxes.forEach(([, showBox]) => showBox(word));
+    showLanes(word);
+    spoken.textContent = describe(said, word);
   };
   const [sentence, buttons] = words(said, show);
   const section = make("section", { class: "caption", "aria-label": `What ${said.model} said` });
   section.append(
-    make("p", { class: "model" }, make("strong", {}, said.model), ` · ${said.kind} · p = ${probability(said.logprob)}`),
+    make("p", { class: "model" }, make("strong", {}, said.model), ` · ${said.kind} · p = ${probability(said.logprob)}${segments.length ? ` · ${seconds(0)} to ${seconds(data.duration)}` : ""}`),
     sentence,
-    make("div", { class: "now" }, make("figure", {}, picture, caption), ...(boxes.length ? [make("div", { class: "boxes" }, ...boxes.map(([box]) => box))] : [])),
+    ...(alone ? [action("Copy caption", (button) => copy(said.text, button))] : []),
+    make("div", { class: "now" }, ...(data.thumbnails.length ? [make("figure", {}, picture, caption)] : []), ...(boxes.length ? [make("div", { class: "boxes" }, ...boxes.map(([box]) => box))] : [])),
     ...(said.modalities.some((modality) => modality.groups.length) ? [orderSwitch(said, place, chooseOrder)] : []),
     lanes,
     ...found(said),
@@ -328,21 +368,122 @@ function captionCard(said, place) {
   return section;
 }
 
-function describe(said, number) {
+function describe(said, word) {
   const parts = said.modalities.map((modality) => {
-    const [start, end] = modality.spans[largest(modality.weights[number])];
-    const share = weighed(modality) ? ` ${percent(modality.share[number])}` : "";
-    return `${label(modality.name)}${share}, most at ${seconds(start)} to ${seconds(end)}`;
+    const weights = modality.weights[word];
+    const [start, end] = modality.spans[largest(weights)];
+    const share = weighed(modality) ? ` ${percent(modality.share[word])}` : "";
+    return `${label(modality.name)}${share}, ${nearlyEven(weights) ? "nearly even, " : ""}most at ${seconds(start)} to ${seconds(end)}`;
   });
   for (const [what, options] of Object.entries(said.choices)) {
-    const [name, values] = Object.entries(options).reduce((best, other) => (other[1][number] > best[1][number] ? other : best));
-    parts.push(`${what} ${label(name)} ${percent(values[number])}`);
+    const [name, values] = Object.entries(options).reduce((best, other) => (other[1][word] > best[1][word] ? other : best));
+    parts.push(`${what} ${label(name)} ${percent(values[word])}`);
   }
-  return [said.words[number], parts.join("; ")].filter(Boolean).join(": ");
+  return [said.words[word], parts.join("; ")].filter(Boolean).join(": ");
 }
 
-document.body.classList.toggle("pair", data.captions.length > 1);
-document.getElementById("captions").replaceChildren(...data.captions.map(captionCard));
+// A page that shows the report in a frame of its own origin gives it neither clipboard nor files, and has its own buttons.
+const alone = parent === window || self.origin !== "null";
+
+function action(name, run) {
+  const button = make("button", { type: "button", class: "action" }, name);
+  button.addEventListener("click", () => run(button));
+  return button;
+}
+
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = make("textarea", { class: "unseen" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+  const name = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = name; }, 1500);
+}
+
+function download(name, type, text) {
+  const link = make("a", { download: name, href: URL.createObjectURL(new Blob([text], { type })) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+if (alone) {
+  const numbers = (clip) => ({ ...clip, thumbnails: clip.thumbnails.map(({ time, middle }) => ({ time, middle })) });
+  const all = segments.length ? { ...told, segments: segments.map((part) => ({ ...part, content: numbers(part.content) })) } : numbers(told);
+  document.getElementById("theme").before(
+    action("Download report", () => download(`${told.name}-report.html`, "text/html", page)),
+    action("Download data", () => download(`${told.name}-report.json`, "application/json", JSON.stringify(all, null, 1))),
+  );
+}
+
+// A film's segments to choose from: a strip over time to click on, and their sentences as a list for all.
+function filmNavigation(choose) {
+  const [first, last] = [segments[0].start, segments.at(-1).end];
+  const strip = make("div", { class: "strip", "aria-hidden": "true" });
+  const list = make("ol", { class: "transcript", "aria-label": "Segments" });
+  const entries = segments.map((segment, number) => {
+    const times = `${clock(segment.start)}–${clock(segment.end)}`;
+    const pictures = segment.content.thumbnails;
+    const picture = pictures.length ? pictures[Math.floor(pictures.length / 2)].source : null;
+    const part = make("i", { title: `${times} ${segment.text}` });
+    part.style.left = width((segment.start - first) / (last - first));
+    part.style.width = width((segment.end - segment.start) / (last - first));
+    if (picture) part.append(make("img", { src: picture, alt: "", loading: "lazy" }));
+    part.addEventListener("click", () => select(number));
+    strip.append(part);
+    const doubt = segment.content.unsure ? [" ", make("span", { class: "sure unsure", title: MEANING }, segment.content.sure)] : [];
+    const button = make("button", { type: "button", tabindex: "-1" }, make("time", {}, times), make("span", {}, segment.text, ...doubt));
+    button.addEventListener("click", () => select(number));
+    button.addEventListener("keydown", (event) => {
+      const to = { ArrowDown: number + 1, ArrowRight: number + 1, ArrowUp: number - 1, ArrowLeft: number - 1, Home: 0, End: segments.length - 1 }[event.key];
+      if (to === undefined || !segments[to]) return;
+      event.preventDefault();
+      select(to);
+      entries[to].button.focus({ preventScroll: true });
+    });
+    list.append(make("li", {}, button));
+    return { part, button };
+  });
+  function select(number) {
+    entries.forEach(({ part, button }, other) => {
+      part.classList.toggle("chosen", other === number);
+      button.setAttribute("tabindex", other === number ? "0" : "-1");
+      if (other === number) button.setAttribute("aria-current", "true");
+      else button.removeAttribute("aria-current");
+    });
+    const { button } = entries[number];
+    const above = button.offsetTop; // within the list
+    if (above < list.scrollTop) list.scrollTop = above;
+    if (above + button.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = above + button.offsetHeight - list.clientHeight;
+    choose(segments[number]);
+  }
+  const ticks = [0, 1, 2, 3, 4].map((quarter) => make("span", {}, clock(first + (quarter * (last - first)) / 4)));
+  const box = make("nav", { class: "segments", "aria-label": "Timeline" }, strip, make("div", { class: "axis", "aria-hidden": "true" }, ...ticks), list);
+  return [box, select];
+}
+
+function showCards() {
+  document.body.classList.toggle("pair", data.captions.length > 1);
+  document.getElementById("captions").replaceChildren(...data.captions.map(captionCard));
+}
+
+if (segments.length) {
+  const [navigation, select] = filmNavigation((segment) => {
+    data = segment.content;
+    [offset] = segment.watched;
+    showCards();
+  });
+  document.querySelector("header").after(navigation);
+  select(0);
+} else {
+  showCards();
+}
 spoken.textContent = "";
 document.getElementById("theme").addEventListener("click", () => {
   const dark = getComputedStyle(document.documentElement).getPropertyValue("color-scheme").trim() === "dark"
