@@ -26,6 +26,7 @@ from hoca.errors import UserError
 from hoca.files import replacing
 
 Row = dict[str, Any]
+LEAST_CALLS = 2  # the spread is taken from them
 CONDITIONS = ("device", "driver", "torch", "triton", "commit")
 
 
@@ -71,8 +72,8 @@ def measure(
     least 3 times. Each time is the mean of so many calls `together`, between which the host does not wait: so the
     host's own work counts only as far as the device waits for it.
     """
-    if calls < 2:
-        raise UserError(f"calls={calls} must be at least 2: the spread is taken from them")
+    if calls < LEAST_CALLS:
+        raise UserError(f"calls={calls} must be at least {LEAST_CALLS}: the spread is taken from them")
     for _ in range(warmup):
         call()
     _synchronize(device)

@@ -8,13 +8,15 @@
 attention then forms the order-n tensor. The other paths take all words at once, and on a GPU are timed as a replayed
 CUDA graph, as training runs them. Each path is first compared with float64, scores and gradients (`error`, the largest
 ‖difference‖ / ‖expected‖); without that there is no ratio. The limit is that of the special-function units, measured
-in the same command: `tanh_per_second` counts each tanh of the formula once, however often it is computed.
+in the same command: `tanh_per_second` counts each tanh of the formula once, however often it is computed. A CPU has
+no fused path, unless Triton interprets it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +24,20 @@ import torch
 from torch import Tensor
 
 from hoca import ops
-from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, relative_error, replayed, write_rows
+from hoca.bench import (
+    LEAST_CALLS,
+    Row,
+    Timing,
+    conditions,
+    measure,
+    peak_memory,
+    ratio,
+    relative_error,
+    replayed,
+    write_rows,
+)
 from hoca.errors import UserError
+from hoca.options import option
 from hoca.progress import say
 
 KINDS = ("unary", "low_rank", "exact")
@@ -35,16 +49,16 @@ KEYS = ("attention", "modalities", "path", "precision", "direction", "videos", "
 
 @dataclass(frozen=True)
 class Options:
-    kinds: list[str] = field(default_factory=lambda: list(KINDS))
-    precisions: list[str] = field(default_factory=lambda: list(PRECISIONS))
-    modalities: int = 3  # of the group; unary attention has one
-    videos: int = 25
-    words: int = 30
-    steps: int = 80
-    size: int = 512
-    rank: int = 1
-    word_by_word: bool = True
-    calls: int = 10
+    kinds: list[str] = option(list(KINDS), "of attention")
+    precisions: list[str] = option(list(PRECISIONS), "of queries and keys")
+    modalities: int = option(3, "of the group; unary attention has one", least=1)
+    videos: int = option(25, "in a batch", least=1)
+    words: int = option(30, "of each video's caption", least=1)
+    steps: int = option(80, "of each modality", least=1)
+    size: int = option(512, "of the attention's common space", least=1)
+    rank: int = option(1, "of low-rank attention", least=1)
+    word_by_word: bool = option(True, "measure the paper's own order of work, too")
+    calls: int = option(10, "timings of each path", least=LEAST_CALLS)
 
     def __post_init__(self) -> None:
         for name, known in (("kinds", KINDS), ("precisions", tuple(PRECISIONS))):
@@ -119,15 +133,16 @@ class RandomGroup:
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
     limit = _limit(device)
+    fused = device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+    if not fused:
+        say("the fused path needs a GPU: the others are measured")
     rows: list[Row] = []
     for kind in options.kinds:
         slowest: dict[str, Timing] = {}
         for precision in options.precisions:
             group = RandomGroup.random(options, kind, PRECISIONS[precision], device)
-            paths: dict[str, Callable[[], list[Tensor]]] = {
-                "contracted": partial(group.scores, "contracted"),
-                "fused": partial(group.scores, "fused"),
-            }
+            backends = ("contracted", "fused") if fused else ("contracted",)
+            paths: dict[str, Callable[[], list[Tensor]]] = {name: partial(group.scores, name) for name in backends}
             if options.word_by_word and precision == "float32":
                 paths = {"word by word": group.word_by_word} | paths
             expected = _results(group.double(), "contracted")

@@ -13,7 +13,7 @@ is not fused is counted without being computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -23,6 +23,7 @@ from hoca import ops
 from hoca.bench import Row, conditions, measure, replayed, write_rows
 from hoca.errors import UserError
 from hoca.ops.allocations import AllocationWatch
+from hoca.options import option
 from hoca.progress import say
 
 KEYS = ("axis", "attention", "path", "modalities", "steps", "rank", "videos", "words", "size")
@@ -33,17 +34,17 @@ PAPERS = (("contracted", "unary"), ("contracted", "low_rank"), ("literal", "exac
 
 @dataclass(frozen=True)
 class Options:
-    modalities: list[int] = field(default_factory=lambda: [2, 3, 4, 5])
-    steps: list[int] = field(default_factory=lambda: [10, 20, 40, 80])
-    ranks: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 16])
-    base_modalities: int = 3  # where steps and rank are varied
-    base_steps: int = 20  # where modalities and rank are varied
-    base_rank: int = 1
-    videos: int = 25
-    words: int = 30
-    size: int = 512
-    most: float = 40e9  # bytes
-    plot: str | None = "docs/complexity.png"
+    modalities: list[int] = option([2, 3, 4, 5], "numbers of them to measure")
+    steps: list[int] = option([10, 20, 40, 80], "of each modality, to measure")
+    ranks: list[int] = option([1, 2, 4, 8, 16], "of low-rank attention, to measure")
+    base_modalities: int = option(3, "where steps and rank are varied", least=1)
+    base_steps: int = option(20, "where modalities and rank are varied", least=1)
+    base_rank: int = option(1, "where modalities and steps are varied", least=1)
+    videos: int = option(25, "in a batch", least=1)
+    words: int = option(30, "of each video's caption", least=1)
+    size: int = option(512, "of the attention's common space", least=1)
+    most: float = option(40e9, "bytes above which nothing is run", least=0)
+    plot: str | None = option("docs/complexity.png", "the figure to draw; null = none")
 
     def __post_init__(self) -> None:
         for name in ("modalities", "steps", "ranks"):

@@ -3,6 +3,12 @@
 Rows, for each sampling: every backbone alone and all of them, `decode` in one process and `network` on the device; then
 `pipeline`, all of it overlapped by the local engine with everything loaded; and `command`, one clip by `hoca extract`
 in a process of its own, start-up included, once the weights are in the cache.
+
+    hoca bench extract videos=CLIPS random_weights=true --device cuda
+
+runs where no weights can be fetched. PyAV may be a wheel that is unpacked into a folder on PYTHONPATH: the processes
+that decode search the same folders. What bounds `pipeline` is the slower of `decode`, divided by `processes`, and
+`network`.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +37,7 @@ from hoca.features.engines import ExtractionSettings, find
 from hoca.features.engines.local import Worker
 from hoca.features.engines.videos import VideoFile
 from hoca.features.extractor import Extractor
+from hoca.options import option
 from hoca.progress import say
 
 PARTS = ("decode", "network", "pipeline", "command")
@@ -42,24 +49,27 @@ LEAST_COSINE = 0.98  # against one clip at a time in float32; bf16 networks come
 
 @dataclass(frozen=True)
 class Options:
-    videos: str | None = None  # a file, folder or pattern; a clip of 15 s is made otherwise
-    image: str = "dinov2-small"
-    motion: str = "i3d-kinetics-400"
-    audio: str = "soundnet-8"
-    sampling: Literal["default", "paper", "both"] = "default"
-    precision: str = "auto"
-    processes: int | None = None  # that decode
-    batch: int | None = None  # clips through a network together
-    seconds: float = 10.0  # to spend on each measurement of a network, at most, after the first three calls
-    parts: list[str] = field(default_factory=lambda: list(PARTS))
+    videos: str | None = option(None, "a file, folder or pattern; a clip of 15 s is made otherwise")
+    image: str = option("dinov2-small", "backbone for pictures, or none")
+    motion: str = option("i3d-kinetics-400", "backbone for motion, or none")
+    audio: str = option("soundnet-8", "backbone for sound, or none")
+    sampling: Literal["default", "paper", "both"] = option("default", "which moments are looked at")
+    precision: str = option("auto", "of the networks: auto, float32 or bf16")
+    processes: int | None = option(None, "that decode; null = one per core")
+    batch: int | None = option(None, "clips through a network together; null = as many as suit the device")
+    seconds: float = option(10.0, "to spend on each measurement of a network, at most, after three calls", least=0)
+    parts: list[str] = option(list(PARTS), "what is measured")
+    random_weights: bool = option(False, "networks that have learned nothing, where no weights are; no `command` then")
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
     for part in options.parts:
         if part not in PARTS:
             raise UserError(f"parts: there is no {part!r}: {nearest(part, PARTS)}")
+    if options.random_weights and "command" in options.parts:
+        options = replace(options, parts=[part for part in options.parts if part != "command"])
     samplings: tuple[Sampling, ...] = ("default", "paper") if options.sampling == "both" else (options.sampling,)
-    with _clips(options.videos) as videos:
+    with clips_of(options.videos) as videos:
         for sampling in samplings:
             for row in _rows(options, sampling, videos, device):
                 write_rows(out, [row], KEYS)  # one by one: what is measured stays if the rest is stopped
@@ -73,11 +83,14 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
     settings = ExtractionSettings(str(device), options.precision, options.processes, options.batch)
     about = common | {"modality": "all", "backbone": _backbones(whole)}
     if set(options.parts) & {"decode", "network", "pipeline"}:
-        with tempfile.TemporaryDirectory() as folder, Worker(FeatureStore(folder), whole, settings) as worker:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Worker(FeatureStore(folder), whole, settings, _extractor(options, whole, device)) as worker,
+        ):
             decoded = _decoded(worker, videos[: worker.batch])
             for name in [*whole, "all"]:
                 specification = whole if name == "all" else {name: whole[name]}
-                extractor = Extractor(specification, device=str(device), precision=options.precision)
+                extractor = _extractor(options, specification, device)
                 alone = common | {"modality": name, "backbone": _backbones(specification)}
                 if "decode" in options.parts:
                     yield _decoding(extractor, videos[:DECODED_ALONE], alone)
@@ -87,6 +100,15 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
                 yield _pipeline(worker, videos, about)
     if "command" in options.parts:
         yield _command(chosen, sampling, videos[0], device, about)
+
+
+def _extractor(options: Options, specification: dict[str, Any], device: torch.device) -> Extractor:
+    extractor = Extractor(
+        specification, device=str(device), precision=options.precision, random_weights=options.random_weights
+    )
+    torch.manual_seed(0)  # random weights are the same each time
+    assert extractor.networks is not None
+    return extractor
 
 
 def _backbones(specification: dict[str, Any]) -> str:
@@ -124,7 +146,8 @@ def _network(
     calls = 20 if device.type == "cuda" else 3
     timing = measure(work, device, calls=calls, warmup=1, at_most=options.seconds)
     made = work()
-    cosine = _agreement(made, Extractor(specification, device=str(device), precision="float32"), decoded)
+    exact = _extractor(replace(options, precision="float32"), specification, device)
+    cosine = _agreement(made, exact, decoded)
     played = [clip.duration for clip in made if clip.features]  # a silent clip costs the sound's network nothing
     precision = _precision(extractor)
     return _row(about, "network", precision, "", len(decoded), len(played), sum(played), timing.median, cosine)
@@ -219,7 +242,7 @@ def _require(failures: list[str]) -> None:
 
 
 @contextmanager
-def _clips(given: str | None) -> Iterator[list[VideoFile]]:
+def clips_of(given: str | None) -> Iterator[list[VideoFile]]:
     if given is not None:
         yield find([given])
         return

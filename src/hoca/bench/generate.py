@@ -10,19 +10,20 @@ The weights are random, so almost no sentence ends early: what is measured is th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from hoca.bench import Row, conditions, measure, peak_memory, ratio, write_rows
+from hoca.bench import LEAST_CALLS, Row, conditions, measure, peak_memory, ratio, write_rows
 from hoca.bench.profiling import write_profile
 from hoca.bench.workload import Sizes, fresh, set_backend
 from hoca.generation import SentenceLimits, beam_search
 from hoca.generation.beam import BeamSearch
 from hoca.generation.step import inference
 from hoca.models import CaptionModel, Memory
+from hoca.options import option
 from hoca.progress import say
 
 KEYS = (
@@ -43,13 +44,13 @@ SearchFunction = Callable[[CaptionModel, Memory], Tensor]
 
 @dataclass(frozen=True)
 class Options(Sizes):
-    videos: int = 2990
-    at_once: int = 299  # videos that are searched at once
-    beam: int = 5
-    models: list[str] = field(default_factory=lambda: ["l-hoca-ubt"])
-    calls: int = 3
-    backend: str = "auto"  # of hoca.ops
-    profiles: str | None = None  # folder for the kernel table of the captured search
+    videos: int = option(2990, "to search sentences for", least=1)
+    at_once: int = option(299, "videos that are searched at once", least=1)
+    beam: int = option(5, "width of the search", least=1)
+    models: list[str] = option(["l-hoca-ubt"], "to measure, see `hoca models`")
+    calls: int = option(3, "timings of each path", least=LEAST_CALLS)
+    backend: str = option("auto", "of hoca.ops")
+    profiles: str | None = option(None, "folder for the kernel table of the captured search")
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:

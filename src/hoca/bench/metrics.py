@@ -12,9 +12,10 @@ from pathlib import Path
 
 import torch
 
-from hoca.bench import Row, conditions, measure, write_rows
+from hoca.bench import LEAST_CALLS, Row, conditions, measure, write_rows
 from hoca.errors import UserError
 from hoca.metrics import ALL, Evaluator
+from hoca.options import option
 from hoca.progress import say
 
 SENTENCE = (
@@ -25,10 +26,10 @@ SENTENCE = (
 
 @dataclass(frozen=True)
 class Options:
-    videos: int = 2990
-    references: int = 20
-    words: int = 9
-    calls: int = 3
+    videos: int = option(2990, "with a caption each to score", least=1)
+    references: int = option(20, "of each video", least=1)
+    words: int = option(9, "of a caption, 4 more or fewer", least=5)
+    calls: int = option(3, "timings of each metric", least=LEAST_CALLS)
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:

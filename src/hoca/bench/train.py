@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 
 import torch
 import torch.distributed
 
-from hoca.bench import Row, Timing, conditions, measure, peak_memory, ratio, write_rows
+from hoca.bench import LEAST_CALLS, Row, Timing, conditions, measure, peak_memory, ratio, write_rows
 from hoca.bench.epoch import epoch_rows
 from hoca.bench.profiling import write_profile
 from hoca.bench.word_by_word import WordByWordStep
@@ -28,6 +28,7 @@ from hoca.bench.workload import UNARY, Sizes, caption_lengths, fresh, in_turn, s
 from hoca.data import Batch
 from hoca.distributed import Distributed
 from hoca.errors import UserError
+from hoca.options import option
 from hoca.progress import say
 from hoca.training.objectives import Objective
 from hoca.training.recipe import TrainSection
@@ -42,18 +43,18 @@ KEYS = ("model", "path", "precision", "videos", "captions", "words", "steps", "h
 
 @dataclass(frozen=True)
 class Options(Sizes):
-    models: list[str] = field(default_factory=lambda: [UNARY, "l-hoca-ubt", "hoca-ubt"])
-    word_by_word: bool = True
-    joined: list[str] = field(default_factory=lambda: ["l-hoca-ubt"])  # models whose `joined` paths are measured
-    calls: int = 15  # timings of each path
-    together: int = 10  # steps in a timing
-    compare: int = 200  # steps over which plain and captured losses are compared
-    backend: str = "auto"  # of hoca.ops, for all paths but the word-by-word one
-    tf32: bool = True  # in the LSTMs, cuDNN's and ours, which is torch's default
-    epoch: bool = True
-    epoch_captions: int = 20
-    profiles: str | None = None  # folder for the kernel tables of the captured steps
-    lengths: str | None = None  # MSR-VTT's folder, or an .npz with the words of each caption
+    models: list[str] = option([UNARY, "l-hoca-ubt", "hoca-ubt"], "to measure, see `hoca models`")
+    word_by_word: bool = option(True, "measure the paper's own order of work, too")
+    joined: list[str] = option(["l-hoca-ubt"], "models whose `joined` paths are measured")
+    calls: int = option(15, "timings of each path", least=LEAST_CALLS)
+    together: int = option(10, "steps in a timing", least=1)
+    compare: int = option(200, "steps over which plain and captured losses are compared; 0 = none", least=0)
+    backend: str = option("auto", "of hoca.ops, for all paths but the word-by-word one")
+    tf32: bool = option(True, "in the LSTMs, cuDNN's and ours, which is torch's default")
+    epoch: bool = option(True, "measure an epoch of MSR-VTT's shape, too")
+    epoch_captions: int = option(20, "of each video in the epoch", least=1)
+    profiles: str | None = option(None, "folder for the kernel tables of the captured steps")
+    lengths: str | None = option(None, "MSR-VTT's folder, or an .npz with the words of each caption")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from hoca.distributed import Distributed
 from hoca.errors import UserError
 from hoca.generation import Search
 from hoca.models import CaptionModel, create, entry
+from hoca.options import option
 from hoca.text import Vocabulary
 from hoca.training.build import build_optimizer
 from hoca.training.objectives import CrossEntropy, Objective
@@ -34,13 +35,13 @@ UNARY = "hoca-u"
 class Sizes:
     """Those of the paper: 25 pairs of a video and a caption of 30 words, three modalities of 80 steps."""
 
-    videos: int = 25
-    captions: int = 1
-    words: int = 30
-    steps: int = 80
-    hidden: int = 512
-    attention: int = 512
-    vocabulary: int = 10547
+    videos: int = option(25, "in a batch", least=1)
+    captions: int = option(1, "of each video", least=1)
+    words: int = option(30, "of each caption", least=2)
+    steps: int = option(80, "of each modality", least=1)
+    hidden: int = option(512, "size of the LSTMs", least=1)
+    attention: int = option(512, "size of the attention's common space", least=1)
+    vocabulary: int = option(10547, "words that the model knows", least=10)
 
     def words_known(self) -> Vocabulary:
         special = len(Vocabulary([]))
