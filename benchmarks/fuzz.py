@@ -1,14 +1,14 @@
 """Decode thousands of damaged files and check that none of them harms the process that asked.
 
-    python benchmarks/fuzz.py                              # 2,000 files, 2 workers, at most 10 minutes
+    python benchmarks/fuzz.py                              # 10,000 files, 2 workers, at most an hour
     python benchmarks/fuzz.py --files 200 --seed 7 --out ''
 
 The seeds are small real files from the research data, where it is there, and files made here in many codecs and
 containers. Each of the files is one of them with bits flipped, cut, spliced, with a foreign header, … and goes through
 `hoca.media.Decoders`, as in extraction. Every one has to end in pictures and sound that are whole, or in one line that
 names the file; none may take longer than the limits allow; and in the end there must be no more memory, descriptors,
-processes or shared memory in use than after the first hundred files. What breaks that is kept and named, and the exit
-code is 1. Counts per kind of damage go to results/fuzz.csv.
+processes or shared memory in use than after the first two hundred files. What breaks that is kept and named, and the
+exit code is 1. Counts per kind of damage go to results/fuzz.csv. The same command resumes a run that was stopped.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gc
+import json
 import os
 import random
 import re
@@ -40,7 +41,7 @@ PICTURES = {
 }
 LIMITS = media.DecodeLimits(bytes=2**26, seconds=600, pixels=2**22, frames=5000, decode_seconds=10, memory=2**30)
 SLOWEST = LIMITS.decode_seconds + 8  # start of a worker and the grace in which one that hangs is ended
-WARM = 100  # files after which caches are filled and nothing should grow any more
+ROUND = 200  # files between notes of progress; after the first of them nothing should grow any more
 OUTCOMES = ("decoded", "with damage", "refused", "crashed", "out of time", "out of memory")
 
 
@@ -50,6 +51,7 @@ def main() -> None:
         seeds = [*made_seeds(Path(folder)), *real_seeds(options.data)]
         print(f"{len(seeds)} seeds, {options.files} files, {options.workers} workers, seed {options.seed}", flush=True)
         run = Run(options, seeds, Path(folder))
+        run.resume()
         run.decode_all()
     run.report()
     sys.exit(1 if run.problems else 0)
@@ -57,11 +59,12 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=600, help="stop after this time, however many are done")
+    parser.add_argument("--seconds", type=float, default=3600, help="stop after this time, however many are done")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("HOCA_DATA", ROOT.parent / "shared" / "data")))
+    parser.add_argument("--progress", type=Path, default=Path("fuzz-progress.json"), help="where a run resumes from")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-problems"), help="where files that break a rule go")
     parser.add_argument("--out", default=str(ROOT / "results" / "fuzz.csv"), help="'' writes no table")
     return parser.parse_args()
@@ -102,27 +105,53 @@ class Run:
         self.problems: list[str] = []
         self.started: dict[Path, float] = {}
         self.done = 0
+        self.grown = 0  # bytes, at most, in any part of the run
+        self.spent = 0.0  # seconds of the parts before this one
         self.begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self.spent + time.monotonic() - self.begun
+
+    def resume(self) -> None:
+        """Take over what a run with the same seeds has written down."""
+        if not self.options.progress.is_file():
+            return
+        kept = json.loads(self.options.progress.read_text())
+        if kept["of"] != self.identity():
+            sys.exit(f"{self.options.progress} is of a run with other settings: delete it, or give another --progress")
+        self.done, self.problems, self.grown, self.spent = (kept[key] for key in ("done", "problems", "grown", "spent"))
+        for name, (outcomes, slowest) in kept["tallies"].items():
+            self.tallies[name] = Tally(Counter(outcomes), slowest)
+        print(f"resuming after {self.done} files", flush=True)
+
+    def write_progress(self) -> None:
+        tallies = {name: (tally.outcomes, tally.slowest) for name, tally in self.tallies.items()}
+        facts = {"done": self.done, "problems": self.problems, "grown": self.grown, "spent": self.seconds}
+        with replacing(self.options.progress) as temporary:
+            temporary.write_text(json.dumps({"of": self.identity(), "tallies": tallies} | facts))
+
+    def identity(self) -> list[object]:
+        return [self.options.seed, [name for name, _ in self.seeds]]
 
     def decode_all(self) -> None:
         before = Use.now()
         warm = None
         with media.Decoders(self.options.workers, LIMITS) as decoders:
-            for request, answer in decoders.map(self.requests()):
-                self.judge(request.path, answer)
-                del answer
-                self.done += 1
-                if self.done == WARM:
-                    warm = Use.now()
-                if self.done % 250 == 0:
-                    print(f"{self.done} files, {time.monotonic() - self.begun:.0f} s", flush=True)
-            last = Use.now()
-        self.compare(before, warm or last, last, Use.now())
+            while self.done < self.options.files and self.seconds < self.options.seconds:
+                first, last = self.done, min(self.done + ROUND, self.options.files)
+                for request, answer in decoders.map(self.requests(range(first, last))):
+                    self.judge(request.path, answer)
+                    del answer
+                    self.done += 1
+                warm = warm or Use.now()
+                self.grown = max(self.grown, Use.now().memory - warm.memory)
+                self.write_progress()
+                print(f"{self.done} files, {self.seconds:.0f} s", flush=True)
+        self.compare(before, Use.now())
 
-    def requests(self) -> Iterator[media.Request]:
-        for number in range(self.options.files):
-            if time.monotonic() - self.begun > self.options.seconds:
-                return
+    def requests(self, numbers: range) -> Iterator[media.Request]:
+        for number in numbers:
             chance = random.Random(f"{self.options.seed}-{number}")
             name, content = chance.choice(self.seeds)
             damage = DAMAGES[number % len(DAMAGES)]
@@ -153,21 +182,20 @@ class Run:
             self.problems.append(f"{path.name}: {problem}")
         path.unlink()
 
-    def compare(self, before: Use, warm: Use, last: Use, after: Use) -> None:
-        grown = last.memory - warm.memory
-        self.growth = f"{grown / 2**20:+.1f} MiB"
-        print(f"memory of this process, file {min(WARM, self.done)} to {self.done}: {self.growth}")
+    def compare(self, before: Use, after: Use) -> None:
+        self.growth = f"{self.grown / 2**20:+.1f} MiB"
+        print(f"memory of this process after its first {ROUND} files: at most {self.growth}")
         for name in ("descriptors", "processes", "shared"):
             print(f"{name}, before and after: {getattr(before, name)}, {getattr(after, name)}")
             if getattr(after, name) > getattr(before, name):
                 self.problems.append(f"more {name} than before: {before}, {after}")
-        if grown > 64 * 2**20:
+        if self.grown > 64 * 2**20:
             self.problems.append(f"the process grew by {self.growth}")
 
     def report(self) -> None:
         import av
 
-        seconds = time.monotonic() - self.begun
+        seconds = self.seconds
         rows = []
         total: Counter[str] = Counter()
         for name, tally in self.tallies.items():
@@ -185,6 +213,8 @@ class Run:
             print(f"PROBLEM {problem}")
         if self.done < self.options.files:
             print(f"stopped after {self.options.seconds:g} s: {self.options.files - self.done} files were not tried")
+        else:
+            self.options.progress.unlink(missing_ok=True)
         if self.options.out:
             with replacing(Path(self.options.out)) as temporary, temporary.open("w", newline="") as file:
                 table = csv.writer(file)

@@ -1,10 +1,12 @@
 """Captions through the page's API: how many at once, how long each takes, how much memory it holds.
 
-python benchmarks/loadtest.py [--model MODEL] [--requests 200] [--clients 16]
+python benchmarks/loadtest.py [--model MODEL] [--requests 2000] [--clients 16] [--kill-every 20]
 
-Starts `hoca serve` on this machine, asks it from so many threads, and writes results/serve.csv. None may be lost, no
-upload may be left behind, and memory must not grow: with requests in four parts, the last may hold no more than a tenth
-over the second.
+Starts `hoca serve` on this machine, asks it from so many threads, and writes results/serve.csv. Meanwhile one of its
+decoding processes is killed every so many seconds. None may be lost, no upload may be left behind, and memory,
+descriptors and temporary files must not grow: with requests in four parts, the last may hold no more than a tenth over
+the second. In the end more calls come at once than may wait: those it refuses must be told when to come back (503 and
+Retry-After), the others answered.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import random
 import re
 import shutil
 import signal
@@ -21,9 +24,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = 4
 BEAM = 8  # the shipped model's own
 ALLOWED_GROWTH = 1.1
+WAITING = 32  # calls that the server lets wait, at least as many as there are clients
+BURST = 16  # calls beyond those, at once
 
 
 def memory(process: int) -> int:
@@ -53,7 +59,7 @@ def serving(folder: Path, model: str) -> Iterator[tuple[str, int]]:
     """`hoca serve` in a process of its own; yields its address and its id."""
     environment = os.environ | {"TMPDIR": str(folder)}
     with open(folder / "log", "w") as log:
-        command = [sys.executable, "-m", "hoca", "serve", "--port", "0", "--model", model]
+        command = [sys.executable, "-m", "hoca", "serve", "--port", "0", "--model", model, "--waiting", str(WAITING)]
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
         while not (found := re.search(r"hoca is at (\S+);", (folder / "log").read_text())):
@@ -64,6 +70,56 @@ def serving(folder: Path, model: str) -> Iterator[tuple[str, int]]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def workers(process: int) -> list[int]:
+    """The decoding processes of a server."""
+    children = [
+        child for each in Path(f"/proc/{process}").glob("task/*/children") for child in each.read_text().split()
+    ]
+    return [int(child) for child in children if b"hoca.media.worker" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@contextmanager
+def killing(process: int, every: float) -> Iterator[list[int]]:
+    """Kill a decoding process at random moments, every so many seconds in the mean; yields those that were killed."""
+    chance, killed, ended = random.Random(22), [], threading.Event()
+
+    def kill() -> None:
+        while not ended.wait(chance.uniform(0.5, 1.5) * every):
+            with suppress(OSError, IndexError):  # ended meanwhile, or none has started
+                worker = chance.choice(workers(process))
+                os.kill(worker, signal.SIGKILL)
+                killed.append(worker)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    if every:
+        killer.start()
+    yield killed
+    ended.set()
+
+
+def burst(address: str, clip: Path, model: str) -> list[str]:
+    """More calls at once than may wait: what became of each."""
+    import httpx
+
+    content = clip.read_bytes()
+
+    def call(number: int) -> str:
+        with httpx.Client(timeout=600) as client:
+            files = {"files": (f"{number}.mp4", content + bytes(number))}
+            path = client.post(f"{address}/gradio_api/upload", files=files).json()[0]
+            together.wait(300)
+            data = [{"path": path, "meta": {"_type": "gradio.FileData"}}, model, BEAM]
+            answer = client.post(f"{address}/gradio_api/call/caption", json={"data": data})
+            if answer.status_code == 503:
+                return "refused" if int(answer.headers.get("retry-after", "0")) else "refused without a time"
+            event = client.get(f"{address}/gradio_api/call/caption/{answer.json()['event_id']}").text
+            return "answered" if "event: complete" in event else event[:200]
+
+    together = threading.Barrier(WAITING + BURST)
+    with ThreadPoolExecutor(WAITING + BURST) as threads:
+        return list(threads.map(call, range(WAITING + BURST)))
 
 
 def clips(folder: Path, given: list[Path]) -> list[Path]:
@@ -116,22 +172,31 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         model = str(Path(options.model).resolve()) if Path(options.model).exists() else options.model
         with serving(folder, model) as (address, process):
             load = Load(address, model_name(options.model), options.clients, options.timeout)
-            held, answers = [], []
+            held, files, temporary, answers = [], [], [], []
             begun = time.perf_counter()
-            with ThreadPoolExecutor(options.clients) as threads:
+            with ThreadPoolExecutor(options.clients) as threads, killing(process, options.kill_every) as killed:
                 for part in range(PARTS):
                     first, last = (options.requests * p // PARTS for p in (part, part + 1))
                     answers += list(threads.map(load.ask, copies[first:last]))
                     held.append(memory(process))
-                    print(f"{last} of {options.requests} answered, {held[-1] / 2**20:.0f} MiB", flush=True)
+                    files.append(len(os.listdir(f"/proc/{process}/fd")))
+                    temporary.append(len([path for path in folder.glob("hoca-*/**/*") if path.is_file()]))
+                    print(
+                        f"{last} of {options.requests} answered, {held[-1] / 2**20:.0f} MiB, {files[-1]} descriptors, "
+                        f"{temporary[-1]} temporary files, {len(killed)} killed",
+                        flush=True,
+                    )
             seconds = time.perf_counter() - begun
+            crowd = burst(address, videos[0], model_name(options.model))
             left = [path.name for path in folder.glob("hoca-*/uploads/**/*") if path.is_file()]
     lost = [answer for answer in answers if isinstance(answer, str)]
     times = sorted(answer for answer in answers if isinstance(answer, float))
-    if lost or left or held[-1] > ALLOWED_GROWTH * held[1]:
-        mebibytes = [round(part / 2**20) for part in held]
-        sys.exit(f"lost {len(lost)} {lost[:3]}, left behind {left[:3]}, MiB by part {mebibytes}")
-    quantiles = statistics.quantiles(times, n=20, method="inclusive")
+    grown = held[-1] > ALLOWED_GROWTH * held[1] or files[-1] > files[1] + 10 or temporary[-1] > temporary[1]
+    odd = [answer for answer in crowd if answer not in ("answered", "refused")]
+    if lost or left or grown or odd or "refused" not in crowd:
+        parts = f"MiB {[round(part / 2**20) for part in held]}, descriptors {files}, temporary files {temporary}"
+        sys.exit(f"lost {len(lost)} {lost[:3]}, left behind {left[:3]}, by part: {parts}; the crowd: {Counter(crowd)}")
+    quantiles = statistics.quantiles(times, n=100, method="inclusive")
     return {
         "model": model_name(options.model),
         "clips": "given" if options.clips else "binding, 4 s",
@@ -139,11 +204,17 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "clients": options.clients,
         "lost": len(lost),
         "left_behind": len(left),
+        "workers_killed": len(killed),
+        "crowd": len(crowd),
+        "crowd_refused": crowd.count("refused"),
         "captions_per_s": f"{len(times) / seconds:.2f}",
         "latency_s_median": f"{statistics.median(times):.2f}",
-        "latency_s_95": f"{quantiles[-1]:.2f}",
+        "latency_s_95": f"{quantiles[94]:.2f}",
+        "latency_s_99": f"{quantiles[98]:.2f}",
         "latency_s_most": f"{times[-1]:.2f}",
         **{f"mib_{part + 1}": round(size / 2**20) for part, size in enumerate(held)},
+        **{f"descriptors_{part + 1}": count for part, count in enumerate(files)},
+        **{f"temporary_{part + 1}": count for part, count in enumerate(temporary)},
         "conditions": ", ".join(conditions),
     }
 
@@ -151,8 +222,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="default")
-    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--kill-every", type=float, default=20, help="seconds in the mean; 0 = never")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one answer")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "serve.csv")
     parser.add_argument("clips", nargs="*", type=Path, help="clips to send; rendered ones by default")

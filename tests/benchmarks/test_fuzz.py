@@ -11,10 +11,19 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz.py"
 
 
 def test_every_damaged_file_is_counted(tmp_path: Path) -> None:
-    command = f"--files 45 --workers 1 --data {tmp_path} --keep {tmp_path / 'keep'} --out {tmp_path / 'fuzz.csv'}"
-    done = subprocess.run([sys.executable, str(SCRIPT), *command.split()], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout
-    assert "0 problems" in done.stdout
+    places = f"--data {tmp_path} --keep {tmp_path / 'keep'} --out {tmp_path / 'fuzz.csv'} --progress {tmp_path / 'at'}"
+
+    def run(**settings: int) -> str:
+        options = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+        command = [sys.executable, str(SCRIPT), "--workers", "1", *options, *places.split()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    assert "45 files were not tried" in run(files=45, seconds=0)
+    (tmp_path / "at").unlink(missing_ok=True)
+    assert "0 problems" in run(files=45, seconds=600)
+    assert not (tmp_path / "at").exists()
     with (tmp_path / "fuzz.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     outcomes = ("decoded", "with damage", "refused", "crashed", "out of time", "out of memory")

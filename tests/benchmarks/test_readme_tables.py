@@ -52,3 +52,5 @@ def test_intervals_and_plain_rows_are_shown_too(script: dict, tmp_path: Path) ->
     plain = script["fill"](text.replace("from", "rows of"), tmp_path)
     assert "| variant | CIDEr | CIDEr ci | METEOR |\n" in plain
     assert "| hoca-u | 210.04 | 1.26 |  |\n" in plain
+    facts = script["fill"](text.replace("from", "facts of"), tmp_path)
+    assert "| what | measured |\n| --- | --- |\n| variant | hoca-u |\n| CIDEr | 210.04 |\n" in facts
