@@ -49,16 +49,16 @@ from experiment import (
 from significance import bootstrap, paired_t, t_interval
 
 from hoca.data import binding
-from hoca.devices import cores
 from hoca.explain import rank_figure
 from hoca.explain.drawing import new_figure, save
 from hoca.models import names
 from hoca.options import from_arguments
 from hoca.progress import say
+from hoca.threads import cores
 
 RECIPE = ROOT / "recipes" / "binding.yaml"
 SIZES = ("train=6000", "validation=200", "test=1000")
-LENGTH = ("epochs=30", "patience=8")
+LENGTH = ("epochs=30",)  # to the end of the schedule: a binding that is found late would be missed otherwise
 ATTRIBUTES = ("colour", "kind", "motion", "sound")
 COLUMNS = (*SCORES, *ATTRIBUTES, "all")
 MODELS = names("*hoca*")
@@ -174,7 +174,7 @@ def table(options: argparse.Namespace) -> None:
         curves_figure(shown, docs / "curves-binding.png")
         if any(row["study"] == "ranks" for row in shown):
             rank_figure(results / "ablation-binding.csv", docs / "rank-binding.png")
-        attention_table(options.table, results / "attention-truth.csv")
+        attention_table(options.table, results / "attention-truth.csv", {key_of(row) for row in shown})
     if any(row["study"] == "difficulty" for row in rows):
         harder = [row for row in rows if row["study"] == "difficulty" or row["variant"] in ORDERS]
         write(results / "ablation-binding-difficulty.csv", summarise(harder))

@@ -1,6 +1,6 @@
 """Does attention look where it should? The binding dataset knows when its thing is seen and heard.
 
-    python benchmarks/attention_truth.py table  results/binding-runs.csv       -> results/attention-truth.csv
+    python benchmarks/ablation.py table                                        -> results/attention-truth.csv
     python benchmarks/attention_truth.py figure CHECKPOINT --data data/binding -> docs/attention-truth.png
 
 `measure_attention` is what the study in ablation.py measures of every run, on the test clips that have sound: of each
@@ -11,10 +11,11 @@ the other things, and the share on the former that even attention has; and β, h
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiment import ROOT, Measured, Row, beside, read, write
+from experiment import ROOT, Key, Measured, Row, beside, key_of, read, write
 from significance import t_interval
 
 from hoca.data import binding
@@ -86,11 +87,11 @@ def measure(folder: Path, model: CaptionModel, dataset: FolderDataset, said: dic
     return Measured(columns, {"attention": measure_attention(model, dataset)})
 
 
-def table(runs: Path, out: Path) -> None:
-    """Mean over the seeds of each variant, with half the width of the 95 % interval of the share on what is told."""
+def table(runs: Path, out: Path, wanted: Collection[Key]) -> None:
+    """Mean of each variant over the wanted runs, and half the 95 % interval of the share on what is told."""
     places: dict[tuple[str, ...], list[Row]] = {}
     for row in read(beside(runs, "attention")):
-        if row["study"] == "table":
+        if row["study"] == "table" and key_of(row) in wanted:
             places.setdefault(tuple(row[name] for name in ("variant", "word", "modality", "group")), []).append(row)
     found = []
     for (variant, word, modality, group), rows in places.items():
@@ -138,16 +139,13 @@ def figure(checkpoint: Path, data: Path, clip: str | None, out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("table", "figure"))
-    parser.add_argument("path", type=Path, help="table: that of the runs; figure: a checkpoint")
+    parser.add_argument("command", choices=("figure",))
+    parser.add_argument("path", type=Path, help="a checkpoint")
     parser.add_argument("--data", type=Path, default=ROOT / "data" / "binding")
     parser.add_argument("--clip", help="such as test-00007; one that the model tells rightly by default")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if options.command == "table":
-        table(options.path, options.out or ROOT / "results" / "attention-truth.csv")
-    else:
-        figure(options.path, options.data, options.clip, options.out or ROOT / "docs" / "attention-truth.png")
+    figure(options.path, options.data, options.clip, options.out or ROOT / "docs" / "attention-truth.png")
 
 
 if __name__ == "__main__":

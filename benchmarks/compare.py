@@ -11,6 +11,7 @@
 Every finished run is a row of results/comparison-runs.csv. Each system is tried with the same settings (learning rate ×
 dropout) on seed and fold 0; validation CIDEr chooses. In this order: the first setting of every system, the others, the
 other seeds and folds with the chosen one, then the reward, which begins from the checkpoint of the same seed and fold.
+As soon as a system's settings are tried, the next of its runs may begin: no worker waits for the slowest system.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ import argparse
 import itertools
 import re
 import shutil
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -35,6 +35,7 @@ from experiment import (
     Run,
     arguments,
     fill_in_meteor,
+    in_rounds,
     key_of,
     read,
     read_said,
@@ -43,11 +44,11 @@ from experiment import (
 from experiment import train as train_runs
 
 from hoca.data import binding, msrvtt, msrvtt_dinov2, msvd, read_corpus
-from hoca.devices import cores
 from hoca.files import replacing
 from hoca.models import names
 from hoca.options import from_arguments
 from hoca.progress import say
+from hoca.threads import cores
 
 RECIPE = ROOT / "recipes" / "compare.yaml"
 PAGE = ROOT / "docs" / "comparison.md"
@@ -110,7 +111,7 @@ DATASETS = {
         Data(
             "binding",
             NINE,
-            (*SMALL, "captions_per_video=2", "label_smoothing=0", "epochs=30", "patience=8"),
+            (*SMALL, "captions_per_video=2", "label_smoothing=0", "epochs=20", "patience=20"),
             rates=(0.003, 0.001),
             dropouts=(0.3, 0.1),
             hidden=64,
@@ -197,7 +198,7 @@ def tried(options: argparse.Namespace, data: Data, system: str) -> dict[Setting,
     return {setting: xe(options, plain, system, setting) for setting in data.settings[: options.settings]}
 
 
-def chosen(options: argparse.Namespace, data: Data, system: str, finished: dict[Key, Row]) -> Setting | None:
+def chosen(options: argparse.Namespace, data: Data, system: str, finished: Mapping[Key, Row]) -> Setting | None:
     """The setting with the best validation CIDEr, once all of them were tried."""
     runs = tried(options, data, system)
     if any(run.key not in finished for run in runs.values()):
@@ -213,50 +214,47 @@ def finished_rows(options: argparse.Namespace) -> dict[Key, Row]:
     return {key_of(row): row for path in (*options.done, options.table) for row in read(path)}
 
 
-def phases(options: argparse.Namespace) -> Iterator[list[Run]]:
-    """What to train, in this order; the later ones are known once the earlier ones are finished."""
-    for number in range(options.settings):
-        yield [list(tried(options, *cell).values())[number] for cell in cells(options) if not cell[0].category]
-    found = finished_rows(options)
-    best = {cell: chosen(options, *cell, found) for cell in cells(options)}
-    waiting = [f"{system} on {data.name}" for (data, system), setting in best.items() if setting is None]
-    if waiting:
-        say(f"further seeds and rewards wait for all settings of {len(waiting)} systems: {', '.join(waiting[:4])} …")
-    runs = [
+def runs_known(options: argparse.Namespace, finished: Mapping[Key, Row]) -> list[Run]:
+    """What to train, in this order: further seeds of a system once its setting is chosen, then rewards."""
+    first = [
+        list(tried(options, *cell).values())[number]
+        for number in range(options.settings)
+        for cell in cells(options)
+        if not cell[0].category
+    ]
+    best = {cell: chosen(options, *cell, finished) for cell in cells(options)}
+    runs = in_rounds(
         xe(options, data, system, setting, seed, fold)
         for (data, system), setting in best.items()
         if setting is not None
         for seed in range(options.first_seed, min(data.seeds, options.seeds))
         for fold in range(data.folds)
-    ]
-    if XE in options.objectives:
-        yield runs
-    if REWARD in options.objectives:
-        yield [reward(options, run) for run in runs]
+    )
+    rewards = [reward(options, run) for run in runs if run.key in finished]
+    return [*first, *(runs if XE in options.objectives else ()), *(rewards if REWARD in options.objectives else ())]
 
 
 def train(options: argparse.Namespace) -> None:
-    begun, failed = time.monotonic(), 0
-    for runs in phases(options):
-        left = [run for run in runs if run.key not in finished_rows(options)]
-        if options.list:
-            for run in left:
+    if options.list:
+        finished = finished_rows(options)
+        for run in runs_known(options, finished):
+            if run.key not in finished:
                 print(run.study, run.variant, *run.key, sep=" | ")
-            continue
-        minutes = options.limit_minutes - (time.monotonic() - begun) / 60
-        if not left or minutes <= 0:
-            continue
-        for run in {run.dataset: run for run in left}.values():
+        return
+    for data in (DATASETS[name] for name in options.data):
+        for fold in range(data.folds):
+            run = xe(options, data, data.systems[0], data.settings[0], fold=fold)
             prepare(run.dataset, run.data, options.source)
-        failed += train_runs(
-            left,
-            options.table,
-            jobs=options.jobs,
-            minutes=minutes,
-            keep=options.keep,
-            folder=options.runs,
-            commit=options.commit,
-        )
+    failed = train_runs(
+        partial(runs_known, options),
+        options.table,
+        jobs=options.jobs,
+        minutes=options.limit_minutes,
+        done=options.done,
+        keep=options.keep,
+        folder=options.runs,
+        commit=options.commit,
+    )
     if failed:
         raise SystemExit(f"{failed} runs failed")
 

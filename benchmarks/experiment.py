@@ -28,7 +28,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -103,8 +103,11 @@ def in_rounds(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: (run.seed, run.fold))
 
 
+Plan = Callable[[Mapping[Key, Row]], Sequence[Run]]
+
+
 def train(
-    runs: Sequence[Run],
+    runs: Sequence[Run] | Plan,
     table: Path,
     *,
     jobs: int = 1,
@@ -116,27 +119,34 @@ def train(
 ) -> int:
     """Train what is in none of the tables, `jobs` at a time; returns how many runs failed.
 
-    After `minutes` none is started any more. Unfinished runs are in `folder`, from where they are resumed. The
-    checkpoints of the variants in `keep`, of seed and fold 0, are put beside the table.
+    runs: all of them, or a function from the finished rows to the runs known so far, in the order to train them: what
+    depends on the outcome of others is known later. After `minutes` none is started any more. Unfinished runs are in
+    `folder`, from where they are resumed. The checkpoints of the variants in `keep`, of seed and fold 0, are put beside
+    the table.
     """
-    finished = {key_of(row) for path in (table, *done) for row in read(path)}
-    waiting = [run for run in in_rounds(runs) if run.key not in finished]
-    say(f"{len(runs) - len(waiting)} of {len(runs)} runs are done, {jobs} at a time")
+    plan: Plan = runs if callable(runs) else lambda finished: in_rounds(runs)
+    finished = {key_of(row): row for path in (table, *done) for row in read(path)}
+    known = plan(finished)
+    left = sum(run.key not in finished for run in known)
+    say(f"{len(known) - left} of {len(known)} runs are done, {jobs} at a time")
     folder.mkdir(parents=True, exist_ok=True)
     table.parent.mkdir(parents=True, exist_ok=True)
-    begun, total, failed = time.monotonic(), len(waiting), 0
-    ended = 0
+    begun, ended, failed = time.monotonic(), 0, 0
+    started: set[Key] = set()
     running: dict[Future[Any], Run] = {}
     with ProcessPoolExecutor(
-        min(jobs, max(1, total)), multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(folder,)
+        jobs, multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(folder,)
     ) as pool:
-        while waiting or running:
+        while True:
+            waiting = [run for run in plan(finished) if run.key not in finished and run.key not in started]
             while waiting and len(running) < jobs and time.monotonic() - begun < 60 * minutes:
                 run = waiting.pop(0)
+                started.add(run.key)
                 running[pool.submit(_finish, run, folder, commit or _commit(), jobs)] = run
             if not running:
-                say(f"{minutes:g} minutes are over: {len(waiting)} runs are left for the next time")
-                break
+                if waiting:
+                    say(f"{minutes:g} minutes are over: {len(waiting)} runs are left for the next time")
+                return failed
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 run, found = running.pop(future), future.result()
                 ended += 1
@@ -149,12 +159,13 @@ def train(
                     best = folder / run.name / "checkpoint" / "best.safetensors"
                     shutil.copyfile(best, table.with_name(f"{run.name}.safetensors"))
                 _append(table, run, row, measured)
+                finished[run.key] = row
                 shutil.rmtree(folder / run.name)
                 say(
-                    f"{ended} of {total}, {time.monotonic() - begun:.0f} s: {run.study} {run.variant} seed {run.seed} "
-                    f"fold {run.fold}: CIDEr {float(row['CIDEr']):.3f}, {row['epochs']} epochs, {row['seconds']} s"
+                    f"{ended}, {len(waiting)} left, {time.monotonic() - begun:.0f} s: {run.study} {run.variant} of "
+                    f"{run.dataset.split()[0]} seed {run.seed} fold {run.fold}: CIDEr {100 * float(row['CIDEr']):.1f}, "
+                    f"{row['epochs']} epochs, {row['seconds']} s"
                 )
-    return failed
 
 
 def _start_worker(folder: Path) -> None:
@@ -270,7 +281,7 @@ def _keep(run: Run, folder: Path) -> None:
         shutil.copyfile(folder / "checkpoint" / "best.safetensors", temporary)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=12)
 def _dataset(
     folder: str, modalities: tuple[str, ...], features: str | None, device: str
 ) -> tuple[FolderDataset, Corpus]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from hoca.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = tuple(ROOT / page for page in ("docs/results.md", "docs/mixed.md"))
+PAGES = tuple(ROOT / page for page in ("docs/results.md", "docs/mixed.md", "docs/reliability.md"))
 COLUMNS = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr", "colour", "kind", "motion", "sound", "all")
-BLOCK = re.compile(r"(<!-- (from|all of|rows of) (results/\S+\.csv) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (from|all of|rows of|facts of) (results/\S+\.csv) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -30,6 +30,12 @@ def as_it_is(rows: list[dict[str, str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def turned(rows: list[dict[str, str]]) -> str:
+    """A file of one row, a line for each of its columns."""
+    (row,) = rows
+    return as_it_is([{"what": name, "measured": value} for name, value in row.items()])
+
+
 def _cell(row: dict[str, str], name: str) -> str:
     spread = row.get(f"{name} ci") or row.get(f"{name} sd")
     if not row[name]:
@@ -41,7 +47,7 @@ def fill(text: str, root: Path) -> str:
     """The text with every marked block made anew from the file that its marker names.
 
     `from` shows the models by name, `all of` also the variants of a model (its ranks and ways of merging), `rows of`
-    the file as it is.
+    the file as it is, `facts of` a file of one row with a line for each column.
     """
 
     def block(found: re.Match[str]) -> str:
@@ -50,7 +56,8 @@ def fill(text: str, root: Path) -> str:
             return f"{found[1]}Not measured yet.\n{found[5]}"
         with open(source, newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if found[2] != "from" or " " not in row["variant"]]
-        return found[1] + (as_it_is(rows) if found[2] == "rows of" else table(rows)) + found[5]
+        show = {"rows of": as_it_is, "facts of": turned}.get(found[2], table)
+        return found[1] + show(rows) + found[5]
 
     return BLOCK.sub(block, text)
 

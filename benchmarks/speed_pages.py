@@ -28,13 +28,14 @@ Columns = dict[str, Callable[[Row], str]]
 LINKS = {8: ("NVLink, 8 GPUs of one machine", 450e9, 3e-6), 64: ("400 Gb/s per GPU, 8 machines", 50e9, 8e-6)}
 
 
-def rows_of(name: str) -> list[Row]:
-    """Those that were measured on a GPU."""
+def rows_of(name: str, *, cpu: bool = False) -> list[Row]:
+    """Those that were measured on a GPU, or on a CPU."""
     path = RESULTS / f"bench-{name}.csv"
+    path = path if path.is_file() else RESULTS / f"{name}.csv"
     if not path.is_file():
         return []
     with path.open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if not row["device"].startswith("cpu")]
+        return [row for row in csv.DictReader(file) if row["device"].startswith("cpu") == cpu]
 
 
 def by_model(name: str) -> list[Row]:
@@ -131,6 +132,49 @@ def generate_table() -> str:
         "× plain": lambda row: row["times_faster"],
     }
     return markdown(rows_of("generate"), columns)
+
+
+def caption_table() -> str:
+    """Captioning a folder on a CPU: what each stage costs, and both ways through all of them."""
+    columns: Columns = {
+        "": lambda row: {"stage": "stage", "run": "folder", "fixed": "fixed cost of one clip"}[row["kind"]],
+        "what": itemgetter("what"),
+        "precision": itemgetter("precision"),
+        "seconds": lambda row: f"{float(row['seconds']):.3g} ({float(row['low']):.3g}–{float(row['high']):.3g})",
+        "clips a minute": itemgetter("per_minute"),
+        "of a perfect overlap": lambda row: f"{100 * float(row['of_perfect']):.0f} %" if row["of_perfect"] else "",
+        "× the first": itemgetter("times"),
+        "sentences changed": itemgetter("changed"),
+        "peak MiB": itemgetter("peak_mib"),
+        "commit": itemgetter("commit"),
+    }
+    return markdown(rows_of("caption", cpu=True), columns)
+
+
+def scale_table() -> str:
+    columns: Columns = {
+        "what": itemgetter("what"),
+        "entries": lambda row: f"{int(row['entries']):,}",
+        "processor seconds": itemgetter("seconds"),
+        "× list": itemgetter("times_listing"),
+        "exponent": itemgetter("exponent"),
+        "peak MiB": itemgetter("peak_mib"),
+        "commit": itemgetter("commit"),
+    }
+    return markdown(rows_of("scale", cpu=True), columns)
+
+
+def peers_table() -> str:
+    columns: Columns = {
+        "who": itemgetter("who"),
+        "what": itemgetter("what"),
+        "weights": lambda row: f"{int(row['weights']) / 1e6:.1f} M",
+        "ms": lambda row: f"{float(row['ms']):.3g} ({float(row['ms_low']):.3g}–{float(row['ms_high']):.3g})",
+        "captions a second": itemgetter("captions_per_second"),
+        "peak GB": itemgetter("peak_gb"),
+        "commit": itemgetter("commit"),
+    }
+    return markdown(rows_of("peers"), columns)
 
 
 def joined_table() -> str:
@@ -264,6 +308,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "profile-float32": lambda: profile("train-l-hoca-ubt-float32"),
     "profile-exact": lambda: profile("train-hoca-ubt-bf16"),
     "profile-generate": lambda: profile("generate-l-hoca-ubt-float32"),
+    "caption": caption_table,
+    "scale": scale_table,
+    "peers": peers_table,
     "joined": joined_table,
     "scaling": scaling_table,
 }
