@@ -1,5 +1,5 @@
 # On a machine with Python 3.11+, make and a C compiler: `make demo` shows what hoca does, `make test` checks it.
-# Both create .venv and install what is needed; what is done already is kept.
+# Both create .venv and install what is needed, once.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +9,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c const
 HOCA := $(VENV)/bin/python -m hoca
 # A process per core, at most four: files of tests that start Ray or torchrun themselves should not meet too many.
 PYTEST := $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
-SOURCES := src tests benchmarks $(wildcard setup.py)
+SOURCES := src tests benchmarks docs/site docs/tutorials $(wildcard setup.py)
 
 # Of `make ablation`, `make mixed` and `make compare`: runs side by side, and the folder of the research data.
 JOBS ?= 2
@@ -18,10 +18,10 @@ DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 
 # The demo's and the tests' models are so small that a second thread gains nothing, and where the cores are busy with
 # other work, waiting for it costs twenty times the time.
-demo-train test loadtest ablation mixed compare: export OMP_NUM_THREADS = 1
+demo-train test loadtest adversary kills fuzz-parsers ablation mixed compare: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-train test format check bench docs picture screenshots ablation mixed compare loadtest fuzz mutants verify-metrics clean clean-demo
+.PHONY: help install demo demo-train test format check bench docs site picture screenshots ablation mixed compare loadtest adversary kills fuzz fuzz-parsers mutants verify-metrics clean clean-demo
 
 help:
 	@echo "make demo            caption two real clips with the shipped model, show what its words looked at"
@@ -34,11 +34,15 @@ help:
 	@echo "make mixed           the same of two real clips and one sound; SOURCE=the research data (GPU) -> results/"
 	@echo "make compare         all captioners on the same features; SOURCE=the research data (GPU) -> results/comparison.csv"
 	@echo "make verify-metrics  our scores beside those of the original metrics (needs Java) -> results/"
-	@echo "make fuzz            2,000 damaged files, none of which may harm the process that decodes them -> results/"
+	@echo "make adversary       hostile files and requests, each of which must end in a result or in one line -> results/"
+	@echo "make kills           kill training, extraction and fetching at random moments, and lose nothing -> results/"
+	@echo "make fuzz            10,000 damaged files, none of which may harm the process that decodes them -> results/"
+	@echo "make fuzz-parsers    coverage-guided, a minute for each of hoca's own parsers (CPython on Linux)"
 	@echo "make mutants         plant faults one at a time and see which the tests notice -> results/"
 	@echo "make docs            the README's tables and picture, from results/ and the demo's model"
+	@echo "make site            the documentation as a site -> build/site/index.html"
 	@echo "make screenshots     pictures of the report and of the page (needs Chromium) -> docs/"
-	@echo "make loadtest        200 captions through the page's API, 16 clients at a time -> results/serve.csv"
+	@echo "make loadtest        2,000 captions through the page's API, 16 clients, workers killed -> results/serve.csv"
 	@echo "make clean           remove .venv, the demo and all caches"
 
 install: $(TOOLS)
@@ -58,7 +62,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard setup.py src/hoca/*/*.c)
 # What tests and benchmarks need besides: all extras.
 $(TOOLS): $(READY)
 	@echo "installing what tests and benchmarks need"
-	@$(PIP) --no-build-isolation -e '.[dev,logging,h5,hf,glove,cluster,web,topics,gpu]'
+	@$(PIP) --no-build-isolation -e '.[dev,docs,logging,h5,hf,glove,cluster,web,topics,gpu]'
 	@touch $@
 
 demo: $(READY)
@@ -72,7 +76,7 @@ demo-train: $(READY)
 	@mkdir -p demo
 	$(HOCA) data prepare binding --out data/demo train=1200 validation=50 test=200
 	$(HOCA) data prepare binding --out data/demo-clips --videos seed=1 train=0 validation=0 test=5 silent=0
-	$(HOCA) train recipes/binding.yaml data=data/demo run=runs/demo epochs=8 batch_size=16 captions_per_video=2 attention=32 \
+	$(HOCA) train binding data=data/demo run=runs/demo epochs=8 batch_size=16 captions_per_video=2 attention=32 \
 		learning_rate=0.004 dropout=0.1 --resume
 	$(HOCA) evaluate runs/demo
 	$(HOCA) caption data/demo-clips/videos/*.mp4 --model runs/demo --json > demo/captions.jsonl
@@ -110,8 +114,18 @@ screenshots: $(TOOLS)
 loadtest: $(TOOLS)
 	$(VENV)/bin/python benchmarks/loadtest.py
 
+adversary: $(TOOLS)
+	$(VENV)/bin/python benchmarks/adversary.py
+
+kills: $(TOOLS)
+	$(VENV)/bin/python benchmarks/kills.py
+
 fuzz: $(TOOLS)
 	$(VENV)/bin/python benchmarks/fuzz.py
+
+fuzz-parsers: $(TOOLS)
+	@$(PIP) --no-build-isolation -e '.[fuzz]'
+	$(VENV)/bin/python benchmarks/fuzz_parsers.py
 
 mutants: $(TOOLS)
 	$(VENV)/bin/python benchmarks/mutants.py
@@ -125,6 +139,11 @@ docs: picture
 	$(VENV)/bin/python benchmarks/compare.py page
 	$(VENV)/bin/python benchmarks/speed_pages.py
 	$(VENV)/bin/python benchmarks/recipes_page.py
+
+site: export NO_MKDOCS_2_WARNING = 1
+site: $(TOOLS)
+	$(VENV)/bin/python -m mkdocs build --strict
+	@echo "the documentation: open build/site/index.html"
 
 picture: demo-train
 	$(VENV)/bin/python benchmarks/readme_picture.py $(DEMO_CLIP) demo/attention.png docs/attention.png
