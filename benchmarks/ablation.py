@@ -56,7 +56,7 @@ from hoca.options import from_arguments
 from hoca.progress import say
 from hoca.threads import cores
 
-RECIPE = ROOT / "recipes" / "binding.yaml"
+RECIPE = ROOT / "src" / "hoca" / "recipes" / "binding.yaml"
 SIZES = ("train=6000", "validation=200", "test=1000")
 LENGTH = ("epochs=30",)  # to the end of the schedule: a binding that is found late would be missed otherwise
 ATTRIBUTES = ("colour", "kind", "motion", "sound")

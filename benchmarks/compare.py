@@ -50,7 +50,7 @@ from hoca.options import from_arguments
 from hoca.progress import say
 from hoca.threads import cores
 
-RECIPE = ROOT / "recipes" / "compare.yaml"
+RECIPE = ROOT / "src" / "hoca" / "recipes" / "compare.yaml"
 PAGE = ROOT / "docs" / "comparison.md"
 BASELINES = (
     *("sa-lstm", "recnet-global", "recnet-local", "cst", "scn", "mm-tgm", "tddf", "haca", "lstm-tsa", "dense-cap"),

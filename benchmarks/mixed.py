@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from hoca.data import FolderDataset
     from hoca.models import CaptionModel
 
-RECIPE = ROOT / "recipes" / "mixed-clips.yaml"
+RECIPE = ROOT / "src" / "hoca" / "recipes" / "mixed-clips.yaml"
 SOUND = "sound alone"
 VARIANTS = {name: (f"model={name}",) for name in names("*hoca*")} | {SOUND: ("model=hoca-u", "modalities=[audio]")}
 ANNOTATIONS = ("train_val_annotation.zip", "test_videodatainfo.json.zip", "category.txt")

@@ -35,7 +35,7 @@ from hoca.progress import say, track
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_name("mutants.yaml")
-COPIED = ("src", "tests", "benchmarks", "docs", "recipes", "results", "Makefile", "pyproject.toml", "README.md")
+COPIED = ("src", "tests", "benchmarks", "docs", "results", "Makefile", "pyproject.toml", "README.md")
 COLUMNS = ("name", "area", "file", "noticed", "seconds", "tests", "hash")
 ENOUGH = 0.95
 LONGEST = 3600.0  # seconds, of all tests together without a fault

@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```(sh|python|json)\n(.*?)```", re.DOTALL)
 SIZES = {  # what makes a command quick
-    "data prepare binding": "train=8 validation=2 test=3 seconds=2",
+    "data prepare binding": "train=4 validation=2 test=3 seconds=2",
     "train binding": "epochs=1 batch_size=8 hidden=8 attention=8 embedding=8",
     "train finetune": "epochs=1 batch_size=1 captions_per_video=2",
     "train msvd": "epochs=1 batch_size=100 hidden=8 attention=8 embedding=8 min_count=100 max_words=5",
@@ -62,8 +62,7 @@ class Workshop:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for name in ("recipes", "benchmarks"):
-            (folder / name).symlink_to(ROOT / name)
+        (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
 
@@ -131,10 +130,12 @@ def test_a_second_demo_keeps_what_is_done(workshop: Workshop, demo: dict[str, st
     assert [file.stat().st_mtime_ns for file in weights] == before
 
 
-def test_your_own_videos(workshop: Workshop, videos: Path) -> None:
+def test_your_own_videos(workshop: Workshop, videos: Path, tmp_path: Path) -> None:
+    shutil.move(videos / "third.mp4", tmp_path)  # two tell as much as three
     printed = workshop.follow(sections()["Your own videos"])
+    shutil.move(tmp_path / "third.mp4", videos)
     plain, json_lines = (text.splitlines() for text in list(printed.values())[:2])
-    assert len(plain) == len(json_lines) == 3
+    assert len(plain) == len(json_lines) == 2
     assert all((workshop.folder / name).is_file() for name in ("report.html", "attention.png"))
 
 

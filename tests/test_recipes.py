@@ -15,13 +15,13 @@ from .conftest import ROOT, Command
 
 def test_every_recipe_is_listed_with_what_it_is_for(hoca: Command) -> None:
     rows = dict(line.split("  ", 1) for line in hoca("recipes", "list").out.splitlines())
-    assert {name.strip() for name in rows} == {path.stem for path in (ROOT / "recipes").glob("*.yaml")}
+    assert {name.strip() for name in rows} == {path.stem for path in (ROOT / "src" / "hoca" / "recipes").glob("*.yaml")}
     assert all(len(about.strip()) > 20 and "\n" not in about for about in rows.values())
 
 
 def test_one_is_shown_and_copied_to_be_changed(hoca: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "recipes" / "finetune.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "src" / "hoca" / "recipes" / "finetune.yaml").read_text(encoding="utf-8")
     assert hoca("recipes", "show", "finetune").out == text
     assert hoca("recipes", "copy", "finetune").code == 0
     assert Path("finetune.yaml").read_text(encoding="utf-8") == text

@@ -125,16 +125,14 @@ def test_stored_features_of_clips_are_reproduced(shared_data: Path) -> None:
     with open(shared_data / "msrvtt" / "clips.csv", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["file"] == "1" and float(row["fps"]) > 9]
     short = sorted(rows, key=lambda row: float(row["fps"]) * float(row["duration_s"]))
-    chosen = [next(row for row in short if row["has_audio"] == has)["video_id"] for has in "01"]
+    id = next(row["video_id"] for row in short if row["has_audio"] == "1")
     expected = script("extract_parity")["expected_clips"]()
     with features.Extractor(features.specify()) as extractor:
-        for id in chosen:
-            made = extractor.extract(shared_data / "msrvtt" / "clips" / f"{id}.mp4")
-            assert ("audio" in made.absent) == ("audio" not in expected[id])
-            for name, values in made.features.items():
-                name = "dinov2-small" if name == "image" else name
-                assert values.shape == expected[id][name].shape
-                assert np.median(cosines(values, expected[id][name])) >= PARITY[name], (id, name)
+        made = extractor.extract(shared_data / "msrvtt" / "clips" / f"{id}.mp4")
+    for name, values in made.features.items():
+        name = "dinov2-small" if name == "image" else name
+        assert values.shape == expected[id][name].shape
+        assert np.median(cosines(values, expected[id][name])) >= PARITY[name], (id, name)
     assert extractor.seconds.keys() == {"image", "motion", "audio"}
 
 

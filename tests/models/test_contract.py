@@ -334,7 +334,10 @@ def test_four_clips_are_learned_by_heart(name: str) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(150):
         optimizer.zero_grad()
-        (summed(teacher(batch)) / 4).backward()
+        loss = summed(teacher(batch)) / 4
+        loss.backward()
         optimizer.step()
+        if loss < 0.02:  # that of models with a loss of their own besides stays higher
+            break
     found = greedy(model, model.encode(features, {}), SentenceLimits(max_length=6))
     assert [texts[0] for texts in found.texts(VOCABULARY)] == said

@@ -14,7 +14,7 @@ from hoca.cli import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "paper.md"
 ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-FOLDERS = ("benchmarks", "docs", "recipes", "results", "src")
+FOLDERS = ("benchmarks", "docs", "results", "src")
 
 
 def first_cell(row: str) -> str:

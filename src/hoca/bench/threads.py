@@ -87,7 +87,7 @@ def _fixed(count: int, spins: int | None = None) -> dict[str, str]:
 
 
 class _Training:
-    """Epochs of the built-in dataset with the model and the batches of recipes/binding.yaml."""
+    """Epochs of the built-in dataset with the model and the batches of the recipe binding."""
 
     def __init__(self, options: Options, folder: Path) -> None:
         self.folder, self.runs = folder, 0

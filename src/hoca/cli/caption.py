@@ -62,6 +62,7 @@ def caption(
         float | None,
         typer.Option(min=0, max=1, help="Mark sentences with `?` whose confidence is below this, 0.2 by default."),
     ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Videos whose words are looked for at once.")] = 8,
     device: Device = "auto",
     threads: Threads = None,
     limit: Limit = None,
@@ -104,7 +105,8 @@ def caption(
         if len(files) != 1 and (report or format in SUBTITLES):
             option = "--report" if report else f"--format {format}"
             raise UserError(f"{option} is for one video, {len(files)} were given: give one, or leave {option} out")
-        job = _job(model, device, beam, category, limits=limits, hints=format == "text", **cut)
+        options = {"limits": limits, "hints": format == "text", "batch_size": batch_size}
+        job = _job(model, device, beam, category, **options, **cut)
         try:
             caption_files(job, model, files, format, style, out, report)
         except KeyboardInterrupt:
@@ -165,6 +167,7 @@ def explain(
     end: End = None,
     beam: Beam = None,
     category: Category = None,
+    device: Device = "auto",
     threads: Threads = None,
     limit: Limit = None,
 ) -> None:
@@ -194,10 +197,11 @@ def explain(
             "beam": beam,
             "category": category,
         }
-        caption([str(video)], model, report=out, threads=threads, limit=limit, **options)
+        caption([str(video)], model, report=out, device=device, threads=threads, limit=limit, **options)
         return
     limits = from_arguments(media.DecodeLimits, limit)
-    explained = explain_video(video, model, compare=compare or (), beam=beam, category=category, limits=limits)
+    wanted: dict[str, Any] = {"beam": beam, "category": category, "limits": limits, "device": device}
+    explained = explain_video(video, model, compare=compare or (), **wanted)
     if figure is not None:
         attention_figure(explained.captions[0], figure)
     if out is not None:
@@ -218,6 +222,8 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(help="Another site whose pages may post here; may be given several times.")
     ] = None,
+    device: Device = "auto",
+    threads: Threads = None,
 ) -> None:
     """Show a page that captions videos and explains the captions.
 
@@ -237,5 +243,6 @@ def serve(
         total_megabytes=total_megabytes,
         waiting=waiting,
         allow_origins=tuple(allow_origin or ()),
+        device=device,
     )
     serve_page(settings)

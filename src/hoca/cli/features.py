@@ -50,7 +50,7 @@ def extract(
     workers: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="local: decoding processes; ray: model processes.")
     ] = None,
-    batch: Annotated[
+    batch_size: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Videos that go through a network together.")
     ] = None,
     device: Device = "auto",
@@ -80,7 +80,7 @@ def extract(
 
     specification = specify(image=image, motion=motion, audio=audio, sampling=sampling.value, change=change)
     limits = from_arguments(media.DecodeLimits, limit)
-    settings = ExtractionSettings(device, precision, workers, batch, limits)
+    settings = ExtractionSettings(device, precision, workers, batch_size, limits)
     summary = extract_all(videos, FeatureStore(out), specification, settings, engine=engine.value, report=report)
     if summary.failed:
         raise typer.Exit(1)

@@ -42,7 +42,7 @@ def inputs(given: Sequence[str], largest: int) -> Iterator[list[Input | UserErro
                 elif re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", each):
                     raise UserError(f"{each}: URLs are not fetched: download the video and give its file")
                 else:
-                    found.extend(Input(path, printable(path)) for path in files([each]))
+                    found.extend(Input(Path(file), printable(file)) for file in files([each]))
             except UserError as error:
                 found.append(error)
         yield found

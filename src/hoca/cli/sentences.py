@@ -34,6 +34,7 @@ class Job:
     scenes: bool = False
     start: float = 0.0
     end: float | None = None
+    batch_size: int = 8  # as for `captions`
     shown: Shown | None = None
     partial: Partial | None = None
     failed: int = 0
@@ -93,7 +94,9 @@ class Job:
         """The captions of whole files, of which the next are decoded while one is said; None where that is not all."""
         if self.in_segments or self.shown or self.start or self.end is not None:
             return None
-        return self.captioner.captions([file.path for file in files], self.search, category=self.category)
+        return self.captioner.captions(
+            [file.path for file in files], self.search, category=self.category, batch_size=self.batch_size
+        )
 
     def _rows(
         self, file: Input, known: list[Row], progress: Progress, ahead: Iterator[Caption | UserError] | None

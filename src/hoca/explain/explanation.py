@@ -80,15 +80,16 @@ def explain(
     beam: int | None = None,
     category: str | None = None,
     limits: DecodeLimits | None = None,
+    device: str = "auto",
 ) -> ExplainedVideo:
     """Caption a video file and say why, with one model or, to compare, with several.
 
     beam: the search's width. category: the video's, for models that were trained with categories. limits: what the file
-    may cost; None = as the models have it.
+    may cost; None = as the models have it. device: of the models that are loaded here; `auto` is the GPU if there is one.
     """
     from hoca.captioning import VideoCaptioner, load
 
-    captioners = [each if isinstance(each, VideoCaptioner) else load(each) for each in (model, *compare)]
+    captioners = [each if isinstance(each, VideoCaptioner) else load(each, device) for each in (model, *compare)]
     pictures = max(captioner.pictures for captioner in captioners)
     captions: list[tuple[str, VideoCaptioner, Caption]] = []
     for each, captioner in zip((model, *compare), captioners, strict=True):

@@ -39,6 +39,7 @@ class ServeSettings:
     allow_origins: tuple[str, ...] = ()  # other sites whose pages may post here: https://example.org
     waiting: int = 64  # requests that wait in line; more are told to come back
     keep: float = 600  # seconds that an upload stays for the page that shows it
+    device: str = "auto"  # where the models run
 
     def __post_init__(self) -> None:
         if self.total_megabytes <= self.megabytes:
@@ -108,7 +109,7 @@ def running(settings: ServeSettings) -> Iterator[str]:
         origins = [origin.rstrip("/").lower() for origin in settings.allow_origins]
         largest, quota = settings.megabytes * MEGABYTE, settings.total_megabytes * MEGABYTE
         with (
-            Service(models, settings.limits()) as service,
+            Service(models, settings.limits(), device=settings.device) as service,
             Uploads(folder / UPLOADS, settings.keep, quota) as uploads,
         ):
             checks = [

@@ -29,11 +29,14 @@ class Service:
     many.
     """
 
-    def __init__(self, models: Sequence[Path | str], limits: media.DecodeLimits, workers: int = 2) -> None:
+    def __init__(
+        self, models: Sequence[Path | str], limits: media.DecodeLimits, workers: int = 2, device: str = "auto"
+    ) -> None:
         self.paths = {model_name(model): model for model in models}
         if len(self.paths) < len(models):
             raise UserError(f"two of the models are called alike ({', '.join(self.paths)}): rename one of the folders")
         self.decoders = media.Decoders(workers, limits)
+        self._device = device
         self._loaded: dict[str, VideoCaptioner] = {}
         self._thread = ThreadPoolExecutor(1, "caption")
         self.model(next(iter(self.paths)))
@@ -55,7 +58,7 @@ class Service:
         return self._loaded[name]
 
     def _load(self, name: str) -> None:
-        captioner = load(self.paths[name])
+        captioner = load(self.paths[name], self._device)
         kind = json.dumps(captioner.specification, sort_keys=True)
         for other in self._loaded.values():
             if json.dumps(other.specification, sort_keys=True) == kind:

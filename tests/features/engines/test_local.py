@@ -94,7 +94,9 @@ def test_only_what_was_made_otherwise_is_made_again(hoca: Command, folder: Path,
 
 def test_a_batch_gives_the_features_of_single_videos(hoca: Command, folder: Path, tmp_path: Path) -> None:
     for batch in (1, 3):
-        hoca("extract", folder / "c*.mp4", "--out", tmp_path / str(batch), *LIGHT, "--batch", batch, "--workers", 2)
+        hoca(
+            "extract", folder / "c*.mp4", "--out", tmp_path / str(batch), *LIGHT, "--batch-size", batch, "--workers", 2
+        )
     one, three = FeatureStore(tmp_path / "1"), FeatureStore(tmp_path / "3")
     assert one.ids() == three.ids() == ["clip0", "clip1", "clip2"]
     for id in one:

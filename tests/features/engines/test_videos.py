@@ -75,7 +75,7 @@ def test_a_folder_without_videos_is_named(tmp_path: Path) -> None:
 
 def test_the_summary_counts_and_explains(tmp_path: Path) -> None:
     def video(id: str) -> VideoFile:
-        return VideoFile(id, Path(f"{id}.mp4"))
+        return VideoFile(id, f"{id}.mp4")
 
     silent = {"audio": "no sound"}
     summary = Summary(

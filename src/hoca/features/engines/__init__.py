@@ -69,11 +69,11 @@ def _settled(
     try:
         if header is None:
             store.path(video.id)  # which says what is wrong with the id
-        size = os.stat(video.path).st_size
+        size = os.stat(video.file).st_size if video.size is None else video.size
     except UserError as error:
         return Outcome(video, "failed", printable(str(error)))
     except OSError as error:
-        return Outcome(video, "failed", f"{printable(video.path)} {unopened(video.path, error)}")
+        return Outcome(video, "failed", f"{printable(video.file)} {unopened(video.path, error)}")
     if not isinstance(header, Header) or not is_current(header, specification, size):
         return None
     return Outcome(video, "skipped", "", header.absent, header.duration)

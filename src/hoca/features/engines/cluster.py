@@ -12,7 +12,6 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,7 @@ def _outcomes(
     processes = settings.workers or _processes(resources, gpu)
     cpus = max(1, int(resources.get("CPU", 1) / processes))
     # Paths as bytes: a file name need not be valid UTF-8, a column of text must.
-    rows = [{"id": os.fsencode(video.id), "path": os.fsencode(video.path.absolute())} for video in videos]
+    rows = [{"id": os.fsencode(video.id), "path": os.fsencode(os.path.abspath(video.file))} for video in videos]
     videos_a_task = max(1, min(MOST_VIDEOS_A_TASK, len(rows) // (4 * processes)))
     return ray.data.from_items(rows, override_num_blocks=-(-len(rows) // videos_a_task)).map_batches(
         ClusterWorker,
@@ -105,14 +104,13 @@ class ClusterWorker:
 
     def __call__(self, batch: Columns) -> Columns:
         videos = [
-            VideoFile(os.fsdecode(id), Path(os.fsdecode(path)))
-            for id, path in zip(batch["id"], batch["path"], strict=True)
+            VideoFile(os.fsdecode(id), os.fsdecode(path)) for id, path in zip(batch["id"], batch["path"], strict=True)
         ]
         outcomes = []
         waiting = []
         for video in videos:
             # What is there now was put there by a process that died before it could say so.
-            header = self.store.current(video.id, self.specification, video.path.stat().st_size)
+            header = self.store.current(video.id, self.specification, os.stat(video.file).st_size)
             if header is None:
                 waiting.append(video)
             else:

@@ -103,14 +103,14 @@ class Worker:
             specification=self.specification,
             absent=made.absent,
             duration=made.duration,
-            size=os.stat(video.path).st_size,
+            size=os.stat(video.file).st_size,
         )
         return Outcome(video, "done", "", made.absent, made.duration)
 
 
 def _line(video: VideoFile, why: str) -> str:
     """A failure in one line that names the file, once."""
-    name, why = printable(video.path), printable(why)
+    name, why = printable(video.file), printable(why)
     return why if name in why else f"{name}: {why}"
 
 

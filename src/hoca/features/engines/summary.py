@@ -66,14 +66,14 @@ class Summary:
                 duration = "" if outcome.duration is None else f"{outcome.duration:.3f}"
                 video = outcome.video
                 writer.writerow(
-                    (printable(video.id), printable(video.path), outcome.status, outcome.why, absent, duration)
+                    (printable(video.id), printable(video.file), outcome.status, outcome.why, absent, duration)
                 )
 
     def _reasons(self) -> dict[str, Counter[str]]:
         reasons: dict[str, Counter[str]] = {}
         for outcome in self.outcomes:
             if outcome.status == "failed":
-                why = outcome.why.removeprefix(printable(outcome.video.path)).lstrip(": ")  # several may share it
+                why = outcome.why.removeprefix(printable(outcome.video.file)).lstrip(": ")  # several may share it
                 reasons.setdefault("failed", Counter())[why] += 1
                 continue
             for name, why in outcome.absent.items():

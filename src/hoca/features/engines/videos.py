@@ -22,49 +22,65 @@ SUFFIXES = {
 @dataclass(frozen=True, slots=True)
 class VideoFile:
     id: str  # the file's name without its ending
-    path: Path
+    file: str  # where it is: a million strings are made sooner than as many `Path`s
+    size: int | None = None  # bytes; None = it cannot be looked at
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
 
 def find(given: Sequence[Path | str]) -> list[VideoFile]:
     """Files as they are given, and of folders those that end like a video; in the order given, sorted within each.
 
-    The same file named twice counts once; two files that would share an id are an error. A link to nothing is among
-    them, so that whoever opens it says so; it is never stored, so it takes no id from another.
+    The same file named twice counts once; two files that would share an id are an error. Links to nothing come last,
+    so that whoever opens them says so; they are never stored, so they take no id from another.
     """
-    videos: dict[str | Path, VideoFile] = {}
-    for path in files(given):
-        id = path.stem
-        key = id if os.path.exists(path) else path.absolute()
-        if key not in videos:
-            videos[key] = VideoFile(id, path)
-        elif os.path.realpath(videos[key].path) != os.path.realpath(path):
+    videos: dict[str, VideoFile] = {}
+    lost: dict[str, VideoFile] = {}
+    for file in files(given):
+        id = _stem(file)
+        try:
+            size = os.stat(file).st_size
+        except OSError:
+            lost.setdefault(os.path.abspath(file), VideoFile(id, file))
+            continue
+        other = videos.setdefault(id, VideoFile(id, file, size))
+        if other.file != file and os.path.realpath(other.file) != os.path.realpath(file):
             raise UserError(
-                f"{printable(videos[key].path)} and {printable(path)} would both be video {printable(id)}: rename one "
-                "of them, or extract them into two stores"
+                f"{printable(other.file)} and {printable(file)} would both be video {printable(id)}: rename one of "
+                "them, or extract them into two stores"
             )
-    return list(videos.values())
+    return [*videos.values(), *lost.values()]
 
 
-def files(given: Iterable[Path | str]) -> Iterator[Path]:
+def _stem(file: str) -> str:
+    """As `Path.stem`."""
+    name = os.path.basename(file)
+    stem, _, ending = name.rpartition(".")
+    return stem if stem and ending else name
+
+
+def files(given: Iterable[Path | str]) -> Iterator[str]:
     """Every file that is meant, in the order given; one that is not there is an error, a link to nothing is a file."""
     for one in given:
-        found = [one] if os.path.lexists(one) else sorted(glob.glob(str(one), recursive=True))
+        found = [os.fspath(one)] if os.path.lexists(one) else sorted(glob.glob(os.fspath(one), recursive=True))
         if not found:
             raise UserError(
                 f"{printable(one)} is not there: give video files, folders or patterns such as 'clips/*.mp4'"
             )
-        for path in map(Path, found):
+        for path in found:
             yield from _inside(path) if os.path.isdir(path) else [path]
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _inside(folder: str) -> Iterator[str]:
     found = False
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             if not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES:
                 found = True
-                yield Path(place, name)
+                yield os.path.join(place, name)
     if not found:
         raise UserError(
             f"no videos in {printable(folder)} (files ending in {', '.join(sorted(SUFFIXES)[:4])}, ...): "

@@ -5,7 +5,7 @@ LSTM is A diag(s B) C', one set of factors for all videos; the video is the firs
 
 Where this differs: the tags of the paper were picked by hand among the most frequent words; here they are the most
 frequent content words of the training captions after a stop list. Tagger and decoder may be trained together, or one
-after the other as the authors did (recipes/scn-paper.yaml); either way the words' loss does not reach the tagger, since
+after the other as the authors did (the recipe scn-paper); either way the words' loss does not reach the tagger, since
 tags are the decoder's input. Tags of training videos are predicted by the tagger that has seen them, as there. Scores
 of the tied output are scaled by the root of the width, as those of HOCA are. One model, no ensemble.
 """
