@@ -9,7 +9,7 @@
     python benchmarks/default_model.py ship RUN FILE [CONFIDENCE]  -> a file of src/hoca/shipped
     python benchmarks/default_model.py score --source DATA      -> results/default-model.csv, docs/model-card.md
 
-A run is `src/hoca/recipes/default.yaml` with what a variant changes, on the videos that a fold leaves to learn from: `0` to `4`
+A run is the recipe `default` with what a variant changes, on the videos that a fold leaves to learn from: `0` to `4`
 are fifths of the sources, `dev` is the dev list, `final` learns from both. Each leaves the sentences that its search
 chose among for the videos it did not learn from, so that weights of the search and the confidence are chosen from what
 is stored, without a GPU.

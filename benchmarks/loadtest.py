@@ -31,6 +31,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from hoca.bench.processes import tree_bytes
 from hoca.data import binding
 from hoca.files import replacing
 
@@ -40,18 +41,6 @@ BEAM = 8  # the shipped model's own
 ALLOWED_GROWTH = 1.1
 WAITING = 32  # calls that the server lets wait, at least as many as there are clients
 BURST = 16  # calls beyond those, at once
-
-
-def memory(process: int) -> int:
-    """Bytes that a process and its children hold, as Linux counts them (shared pages divided)."""
-    home = Path(f"/proc/{process}")
-    try:
-        held = re.search(r"^Pss:\s+(\d+) kB", (home / "smaps_rollup").read_text(), re.MULTILINE)
-        # A child belongs to the thread that started it.
-        children = [child for each in home.glob("task/*/children") for child in each.read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return 1024 * int(held[1] if held else 0) + sum(memory(int(child)) for child in children)
 
 
 @contextmanager
@@ -178,7 +167,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 for part in range(PARTS):
                     first, last = (options.requests * p // PARTS for p in (part, part + 1))
                     answers += list(threads.map(load.ask, copies[first:last]))
-                    held.append(memory(process))
+                    held.append(tree_bytes(process))
                     files.append(len(os.listdir(f"/proc/{process}/fd")))
                     temporary.append(len([path for path in folder.glob("hoca-*/**/*") if path.is_file()]))
                     print(

@@ -33,7 +33,7 @@ def run_python(arguments: Sequence[str], environment: dict[str, str] | None = No
 
     def watch() -> None:
         while not over.wait(EVERY):
-            peak[0] = max(peak[0], _tree_bytes(child.pid))
+            peak[0] = max(peak[0], tree_bytes(child.pid))
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()
@@ -46,13 +46,14 @@ def run_python(arguments: Sequence[str], environment: dict[str, str] | None = No
     return Finished(json.loads(printed.splitlines()[-1]), seconds, peak[0])
 
 
-def _tree_bytes(process: int) -> int:
-    """Proportional set sizes: a page that n processes share counts one n-th for each of them."""
+def tree_bytes(process: int) -> int:
+    """Bytes that a process and all that it started hold: a page that n of them share counts one n-th for each."""
+    home = Path(f"/proc/{process}")
     total = 0
     with suppress(OSError):  # it may have ended meanwhile
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+        for line in (home / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 total = int(line.split()[1]) * 1024
-        for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
-            total += _tree_bytes(int(child))
+        for children in home.glob("task/*/children"):  # a child belongs to the thread that started it
+            total += sum(tree_bytes(int(child)) for child in children.read_text().split())
     return total

@@ -85,7 +85,8 @@ def explain(
     """Caption a video file and say why, with one model or, to compare, with several.
 
     beam: the search's width. category: the video's, for models that were trained with categories. limits: what the file
-    may cost; None = as the models have it. device: of the models that are loaded here; `auto` is the GPU if there is one.
+    may cost; None = as the models have it. device: where models
+    that are given by name run; `auto` is the GPU if there is one.
     """
     from hoca.captioning import VideoCaptioner, load
 

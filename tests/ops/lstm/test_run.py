@@ -52,7 +52,7 @@ def test_it_runs_in_the_type_that_autocast_asks_for() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_its_first_call_draws_nothing_at_random(dtype: torch.dtype) -> None:
-    """In a resumed run the first call comes in the middle of an epoch: a number drawn there would change its dropout."""
+    """In a resumed run the first call comes in the middle of an epoch: a draw there would change its dropout."""
     lstm, features = nn.LSTM(5, 4, batch_first=True), torch.randn(3, 6, 5)
     cpu_has_lstm.cache_clear()
     before = torch.get_rng_state()
