@@ -123,6 +123,19 @@ class TestCommands:
         assert done.code == 2
         assert "--out" in done.complaint
 
+    def test_the_device_is_the_users_choice(self, hoca: Command, data: Path, run: Path, tmp_path: Path) -> None:
+        clip = clips(data, silent=False)[0]
+        done = hoca("explain", clip, "--model", run, "--out", tmp_path / "r.html", "--device", "toaster")
+        assert done.code == 2
+        assert "toaster" in done.complaint
+
+    def test_captions_do_not_depend_on_the_size_of_a_batch(self, hoca: Command, data: Path, run: Path) -> None:
+        files = [*clips(data, silent=False)[:3], *clips(data, silent=True)[:1]]
+        alone, together = (hoca("caption", *files, "--model", run, "--batch-size", size) for size in (1, 4))
+        assert alone.code == together.code == 0
+        assert alone.out == together.out
+        assert hoca("caption", *files, "--model", run, "--batch-size", 0).code == 2
+
     def test_caption_with_a_report(self, hoca: Command, data: Path, run: Path, tmp_path: Path) -> None:
         clip = clips(data, silent=False)[0]
         done = hoca("caption", clip, "--model", run, "--report", tmp_path / "r.html")

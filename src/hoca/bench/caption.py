@@ -4,7 +4,7 @@
     hoca bench caption videos=CLIPS before=CHECKOUT --device cpu       # the first way in the code of another commit
 
 `stage` rows: seconds a clip of each stage, all cores busy with it and with nothing else; their sum is what a perfect
-overlap would take. `run` rows: a folder in a process of its own, `one by one` with `caption()` and `together` with
+overlap would take. They are timed again in every round. `run` rows: a folder in a process of its own, `one by one` with `caption()` and `together` with
 `captions()`, without start-up; the sentences of both are compared before a ratio is given. `fixed` rows: one clip by
 `hoca caption`, from the start of the process to its end, without the networks' seconds. A precision that the default
 does not use has rows of its own, with the number of sentences that it changes.
@@ -75,7 +75,6 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
         files = [str(video.path) for video in videos][: options.clips]
         files = (files * options.clips)[: options.clips] if options.videos is None else files
         bench = _Bench(options, files, device, out)
-        bench.stages()
         bench.ways()
         bench.fixed()
     say(f"the table is {out}")
@@ -87,7 +86,6 @@ class _Bench:
     files: list[str]
     device: torch.device
     out: Path
-    perfect: float = 0.0  # seconds a clip
 
     def write(self, kind: str, what: str, seconds: Iterable[float], **more: Any) -> float:
         """A row with the median of the seconds; returns it."""
@@ -100,8 +98,9 @@ class _Bench:
         say(f"{kind} {what}: {middle:.3g} s" + "".join(f", {name} {value}" for name, value in more.items() if value))
         return middle
 
-    def stages(self) -> None:
-        """What each stage costs by itself, for a share of the clips."""
+    def stages(self) -> dict[str, float]:
+        """Seconds a clip of each stage by itself, of a share of the clips."""
+        found: dict[str, float] = {}
         with closing(load(self.options.model, str(self.device))) as captioner:
             extractor, some = captioner.extractor, self.files[:STAGED]
             requests = [extractor.request(file) for file in some]
@@ -110,10 +109,9 @@ class _Bench:
             ]
             with media.Decoders(workers=cores()) as decoders:
                 list(decoders.map(requests[: cores()]))  # every worker is started
-                decode = _seconds(lambda: _require(decoders.map(raw)), len(some))
-                frames = [found for _, found in decoders.map(raw) if isinstance(found, media.DecodedVideo)]
-                decoded = [found for _, found in decoders.map(requests) if isinstance(found, media.DecodedVideo)]
-            self.perfect = self.write("stage", "decode", [decode])
+                found["decode"] = _seconds(lambda: _require(decoders.map(raw)), len(some))
+                frames = [each for _, each in decoders.map(raw) if isinstance(each, media.DecodedVideo)]
+                decoded = [each for _, each in decoders.map(requests) if isinstance(each, media.DecodedVideo)]
             with ThreadPoolExecutor(cores()) as pool:
                 jobs = [
                     (wanted.transform, picture)
@@ -122,31 +120,34 @@ class _Bench:
                     if wanted.transform is not None and name in clip.pictures
                     for picture in clip.pictures[name]
                 ]
-                resize = _seconds(lambda: list(pool.map(lambda job: job[0](job[1]), jobs)), len(some))
-            self.perfect += self.write("stage", "resize", [resize])
+                found["resize"] = _seconds(lambda: list(pool.map(lambda job: job[0](job[1]), jobs)), len(some))
             with extractor.side_by_side():
                 extractor.features(decoded[:1])
                 extractor.seconds.clear()
                 made = extractor.features(decoded)
             for name, seconds in extractor.seconds.items():
-                self.perfect += self.write("stage", NAMES.get(name, f"{name} backbone"), [seconds / len(decoded)])
+                found[NAMES.get(name, f"{name} backbone")] = seconds / len(decoded)
             with thread_per_core():
                 captioner.describe_all(made)
-                search = _seconds(lambda: captioner.describe_all(made), len(made) * cores())
-            self.perfect += self.write("stage", "search", [search])
-        self.write("stage", "perfect overlap", [self.perfect], per_minute=f"{60 / self.perfect:.3g}")
+                found["search"] = _seconds(lambda: captioner.describe_all(made), len(made) * cores())
+        return found
 
     def ways(self) -> None:
-        """A folder one by one and together, in turn, so that what else runs meets both alike."""
+        """A folder one by one and together, in turn with the stages, so that what else runs meets all alike."""
         precisions = [name for name in self.options.precisions if name != "int8" or self.device.type == "cpu"]
         if "bf16" in precisions and self.device.type == "cpu" and not cpu_has_bfloat16():
             say("bf16: this processor has no such arithmetic, it is not measured")
             precisions.remove("bf16")
         kinds = [("one by one", "auto"), ("together", "auto"), *(("together", name) for name in precisions)]
         runs: dict[tuple[str, str], list[Finished]] = {kind: [] for kind in kinds}
+        stages: list[dict[str, float]] = []
         for _ in range(self.options.rounds):
+            stages.append(self.stages())
             for way, precision in kinds:
                 runs[way, precision].append(self._folder(way, precision))
+        for stage in stages[0]:
+            self.write("stage", stage, [each[stage] for each in stages])
+        perfect = self.write("stage", "perfect overlap", [sum(each.values()) for each in stages])
         expected = runs[kinds[0]][0].said["texts"]
         slow = statistics.median(run.said["seconds"] for run in runs[kinds[0]])
         for (way, precision), found in runs.items():
@@ -157,7 +158,7 @@ class _Bench:
                 *("run", way, each),
                 precision=precision,
                 per_minute=f"{60 / middle:.3g}",
-                of_perfect=f"{self.perfect / middle:.3g}" if precision == "auto" else "",
+                of_perfect=f"{perfect / middle:.3g}" if precision == "auto" else "",
                 times=ratio(slow / len(self.files), middle, correct=precision != "auto" or not changed),
                 changed=changed,
                 peak_mib=round(max(run.peak_bytes for run in found) / 2**20),
