@@ -274,7 +274,7 @@ class TestCommand:
         text = shown.decode()
         assert f"loading the model {run}" in text
         assert "light-image (image)" in text
-        assert "1/2" in text
+        assert "2/2" in text
         assert "left" in text
 
     def test_stored_features_are_captioned_by_their_ids(

@@ -4,10 +4,10 @@
     hoca bench caption videos=CLIPS before=CHECKOUT --device cpu       # the first way in the code of another commit
 
 `stage` rows: seconds a clip of each stage, all cores busy with it and with nothing else; their sum is what a perfect
-overlap would take. They are timed again in every round. `run` rows: a folder in a process of its own, `one by one` with `caption()` and `together` with
-`captions()`, without start-up; the sentences of both are compared before a ratio is given. `fixed` rows: one clip by
-`hoca caption`, from the start of the process to its end, without the networks' seconds. A precision that the default
-does not use has rows of its own, with the number of sentences that it changes.
+overlap would take. They are timed again in every round. `run` rows: a folder in a process of its own, `one by one` with
+`caption()` and `together` with `captions()`, without start-up; the sentences of both are compared before a ratio is
+given. `fixed` rows: one clip by `hoca caption`, from the start of the process to its end, without the networks'
+seconds. A precision that the default does not use has rows of its own, with the number of sentences that it changes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ from hoca.options import from_arguments
 from hoca.progress import console, say
 
 if TYPE_CHECKING:
+    from hoca.cli.rows import Style
     from hoca.cli.sentences import Job
+    from hoca.media import Decoders
 
 
 Every = Annotated[
@@ -74,9 +76,8 @@ def caption(
     hoca caption film.mp4 --every 10 --format srt --out film.srt
     """
     from hoca import media
-    from hoca.captioning import UNSURE
     from hoca.cli.inputs import inputs
-    from hoca.cli.rows import FORMATS, SUBTITLES, Style
+    from hoca.cli.rows import FORMATS, SUBTITLES
     from hoca.cli.writing import caption_files, caption_stored
     from hoca.errors import nearest
 
@@ -96,26 +97,32 @@ def caption(
         if file is not None and file.is_dir():
             raise UserError(f"{file} is a folder: give the name of a file to write")
     limits = from_arguments(media.DecodeLimits, limit)
-    style = Style(False, UNSURE if min_confidence is None else min_confidence, in_segments)
     if features is not None:
         job = _job(model, device, beam, category)
-        _end(job, caption_stored(job, features, videos or [], format, style, out))
+        _end(job, caption_stored(job, features, videos or [], format, _style(min_confidence), out))
         return
     with inputs(videos or [], limits.bytes) as files:
         if len(files) != 1 and (report or format in SUBTITLES):
             option = "--report" if report else f"--format {format}"
             raise UserError(f"{option} is for one video, {len(files)} were given: give one, or leave {option} out")
-        options = {"limits": limits, "hints": format == "text", "batch_size": batch_size}
-        job = _job(model, device, beam, category, **options, **cut)
-        try:
-            caption_files(job, model, files, format, style, out, report)
-        except KeyboardInterrupt:
-            if job.partial is not None:
-                say(f"what is done is in {job.partial.path}: the same command resumes it")
-            raise
-        finally:
-            job.captioner.close()
+        with media.Decoders(workers=1, limits=limits).start() as decoders:  # it gets ready while torch is imported
+            options = {"hints": format == "text", "batch_size": batch_size}
+            job = _job(model, device, beam, category, decoders=decoders, **options, **cut)
+            style = _style(min_confidence, in_segments)
+            try:
+                caption_files(job, model, files, format, style, out, report)
+            except KeyboardInterrupt:
+                if job.partial is not None:
+                    say(f"what is done is in {job.partial.path}: the same command resumes it")
+                raise
         _end(job, len(files))
+
+
+def _style(min_confidence: float | None, in_segments: bool = False) -> Style:
+    from hoca.captioning import UNSURE
+    from hoca.cli.rows import Style
+
+    return Style(False, UNSURE if min_confidence is None else min_confidence, in_segments)
 
 
 def _end(job: Job, count: int) -> None:
@@ -139,7 +146,14 @@ def _cut(every: float | None, scenes: bool, start: str | None, end: str | None) 
     }
 
 
-def _job(model: str, device: str, beam: int | None, category: str | None, **options: Any) -> Job:
+def _job(
+    model: str,
+    device: str,
+    beam: int | None,
+    category: str | None,
+    decoders: Decoders | None = None,
+    **options: Any,
+) -> Job:
     from hoca.captioning import load
     from hoca.cli.sentences import Job
 
@@ -147,7 +161,8 @@ def _job(model: str, device: str, beam: int | None, category: str | None, **opti
         say(f"loading the model {escaped(model)} …")
     captioner = load(model, device)
     captioner.category(category)  # one that the model does not know is told once
-    captioner.limits = options.pop("limits", None)
+    if decoders is not None:
+        captioner.extractor.decoders = decoders
     search = replace(captioner.search, beam=beam) if beam else captioner.search
     return Job(captioner, search, category, **options)
 
