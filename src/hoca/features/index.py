@@ -8,13 +8,15 @@ alone. So writers on any number of machines need not know of it, and a kill at a
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +27,7 @@ NAME = ".headers.npz"
 WORTHWHILE = 1000  # headers that had to be read: fewer are read again in no time
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What a feature file says about itself; reading it touches no feature value."""
 
     shapes: dict[str, tuple[int, int]]  # modality -> (T, width), in the order in which they were stored
@@ -56,78 +57,114 @@ def headers_of(folder: Path, suffix: str, read: Callable[[str], Header]) -> dict
 
     Equal parts of headers are one object in memory, so that a million of them fit.
     """
-    found = _stamps(folder, suffix)
-    known = _read(folder / NAME)
-    headers: dict[str, Header | UserError] = {}
-    fresh = 0
-    for id in sorted(found):
-        stamp, header = known.get(id, ((0, 0), None))
-        if header is None or stamp != found[id]:
-            fresh += 1
+    known = _Index.read(folder / NAME)
+    kinds: dict[str, Header] = {}
+    found: dict[str, Header | UserError] = {}
+    fresh: dict[str, Stamp] = {}
+    for id, stamp in _stamps(folder, suffix):
+        header = known.header(id, stamp)
+        if header is None:
+            fresh[id] = stamp
             try:
-                headers[id] = read(id)
+                found[id] = _sharing(read(id), kinds)
             except UserError as error:
-                headers[id] = error
+                found[id] = error
         else:
-            headers[id] = header
-    if fresh >= WORTHWHILE:
+            found[id] = header
+    headers = {id: found[id] for id in sorted(found)}
+    if len(fresh) >= WORTHWHILE:
         with suppress(OSError):  # a folder that may only be read
-            _write(folder / NAME, ((id, found[id], h) for id, h in headers.items() if isinstance(h, Header)))
+            rows = ((id, fresh.get(id), header) for id, header in headers.items() if isinstance(header, Header))
+            _write(folder / NAME, ((id, stamp or known.stamp(id), header) for id, stamp, header in rows))
     return headers
 
 
-def _stamps(folder: Path, suffix: str) -> dict[str, Stamp]:
-    found = {}
+def _stamps(folder: Path, suffix: str) -> Iterator[tuple[str, Stamp]]:
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(suffix) and not entry.name.startswith("."):
+            name = entry.name
+            if name.endswith(suffix) and not name.startswith("."):
                 try:
                     status = entry.stat()
                 except FileNotFoundError:  # a link to nothing, or replaced at this moment: reading it tells
-                    found[entry.name.removesuffix(suffix)] = (0, -1)
+                    yield name.removesuffix(suffix), (0, -1)
                     continue
-                found[entry.name.removesuffix(suffix)] = (status.st_mtime_ns, status.st_size)
-    return found
+                yield name.removesuffix(suffix), (status.st_mtime_ns, status.st_size)
+
+
+def _sharing(header: Header, kinds: dict[str, Header]) -> Header:
+    """The same header, made of the parts of an earlier one like it."""
+    like = kinds.setdefault(_kind(header), header)
+    return Header(like.shapes, like.specification, like.absent, header.duration, header.size)
+
+
+def _kind(header: Header) -> str:
+    return json.dumps([header.shapes, header.specification, header.absent])
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What the file holds: of each id its row, of each row four numbers; a Python object for each would take memory."""
+
+    rows: Mapping[str, int]
+    kinds: Sequence[Header]
+    times: memoryview
+    lengths: memoryview
+    kind: memoryview
+    sizes: memoryview
+    durations: memoryview
+
+    def stamp(self, id: str) -> Stamp:
+        row = self.rows[id]
+        return self.times[row], self.lengths[row]
+
+    def header(self, id: str, stamp: Stamp) -> Header | None:
+        """That of a file which is as it was."""
+        row = self.rows.get(id)
+        if row is None or self.times[row] != stamp[0] or self.lengths[row] != stamp[1]:
+            return None
+        like, duration, size = self.kinds[self.kind[row]], self.durations[row], self.sizes[row]
+        return Header(
+            *(like.shapes, like.specification, like.absent),
+            None if duration != duration else duration,
+            None if size < 0 else size,
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> _Index:
+        """An empty one where the file is not there or damaged."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                ids = os.fsdecode(file["ids"].tobytes()).split("\0")
+                kinds = [Header.checked(*json.loads(text)) for text in json.loads(file["kinds"].tobytes())]
+                numbers = file["numbers"].astype(np.int64, casting="safe").reshape(len(ids), 4)
+                durations = file["durations"].astype(np.float64, casting="safe").reshape(len(ids))
+            if len(ids) and not 0 <= numbers[:, 2].min() <= numbers[:, 2].max() < len(kinds):
+                raise ValueError("a kind that is not there")
+            columns = [np.ascontiguousarray(column).data for column in (*numbers.T, durations)]
+            return cls({id: row for row, id in enumerate(ids)}, kinds, *columns)
+        except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+            return cls({}, [], *[memoryview(b"")] * 5)
 
 
 def _write(path: Path, rows: Iterable[tuple[str, Stamp, Header]]) -> None:
     ids: list[bytes] = []
-    kinds: dict[str, int] = {}
-    numbers: list[tuple[int, int, int, int]] = []
-    durations: list[float] = []
-    for id, stamp, header in rows:
-        kind = json.dumps([header.shapes, header.specification, header.absent])
-        ids.append(os.fsencode(id))
-        numbers.append((*stamp, kinds.setdefault(kind, len(kinds)), -1 if header.size is None else header.size))
-        durations.append(np.nan if header.duration is None else header.duration)
+    texts: dict[str, int] = {}
+    kinds: dict[tuple[int, int, int], int] = {}  # by which objects a header is made of, which many share
+    numbers = array("q")  # time, bytes, kind, size of the video
+    durations = array("d")
+    for name, stamp, header in rows:
+        parts = id(header.shapes), id(header.specification), id(header.absent)
+        if parts not in kinds:
+            kinds[parts] = texts.setdefault(_kind(header), len(texts))
+        ids.append(os.fsencode(name))
+        numbers.extend((*stamp, kinds[parts], -1 if header.size is None else header.size))
+        durations.append(math.nan if header.duration is None else header.duration)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(
             file,
             ids=np.frombuffer(b"\0".join(ids), np.uint8),  # no name has a null byte
-            kinds=np.frombuffer(json.dumps(list(kinds)).encode(), np.uint8),
-            numbers=np.array(numbers, np.int64).reshape(-1, 4),  # time, bytes, kind, size of the video
-            durations=np.array(durations, np.float64),
+            kinds=np.frombuffer(json.dumps(list(texts)).encode(), np.uint8),
+            numbers=np.frombuffer(numbers, np.int64).reshape(-1, 4),
+            durations=np.frombuffer(durations, np.float64),
         )
-
-
-def _read(path: Path) -> dict[str, tuple[Stamp, Header]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            ids = os.fsdecode(file["ids"].tobytes()).split("\0")
-            kinds: list[Any] = [json.loads(text) for text in json.loads(file["kinds"].tobytes())]
-            numbers, durations = file["numbers"].tolist(), file["durations"].tolist()
-        checked = [Header.checked(*kind) for kind in kinds]
-        known = {}
-        for id, (time, length, kind, size), duration in zip(ids, numbers, durations, strict=True):
-            like = checked[kind]
-            known[id] = (
-                (time, length),
-                Header(
-                    *(like.shapes, like.specification, like.absent),
-                    None if duration != duration else duration,
-                    None if size < 0 else size,
-                ),
-            )
-        return known
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
-        return {}

@@ -83,10 +83,13 @@ class FeatureStore:
 
     def sweep(self, older_than: float = 3600) -> None:
         """Remove what writers that were killed have left behind; a younger one may still be being written."""
-        for left in self.folder.glob(f".*{SUFFIX}.*.tmp"):
+        left = list[os.DirEntry[str]]()
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as entries:
+            left = [entry for entry in entries if entry.name.startswith(".") and entry.name.endswith(".tmp")]
+        for entry in left:
             with suppress(OSError):
-                if time.time() - left.stat().st_mtime > older_than:
-                    left.unlink()
+                if SUFFIX in entry.name and time.time() - entry.stat().st_mtime > older_than:
+                    os.unlink(entry)
 
     def write(
         self,

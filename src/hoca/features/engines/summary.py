@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from hoca.features.engines.videos import VideoFile
 from hoca.files import printable, replacing
@@ -17,12 +17,11 @@ SAID = {"audio": "sound"}
 COLUMNS = ("id", "video", "status", "why", "absent", "duration")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     video: VideoFile
     status: Status
     why: str = ""  # of a failure: one line
-    absent: Mapping[str, str] = field(default_factory=dict)  # modality → why
+    absent: Mapping[str, str] = MappingProxyType({})  # modality → why
     duration: float | None = None  # seconds of video
 
 
@@ -62,7 +61,7 @@ class Summary:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
             for outcome in self.outcomes:
-                absent = "; ".join(f"{name}: {why}" for name, why in outcome.absent.items())
+                absent = "; ".join([f"{name}: {why}" for name, why in outcome.absent.items()]) if outcome.absent else ""
                 duration = "" if outcome.duration is None else f"{outcome.duration:.3f}"
                 video = outcome.video
                 writer.writerow(

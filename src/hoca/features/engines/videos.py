@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hoca.errors import UserError
 from hoca.files import printable
@@ -19,8 +19,7 @@ SUFFIXES = {
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
-class VideoFile:
+class VideoFile(NamedTuple):
     id: str  # the file's name without its ending
     file: str  # where it is: a million strings are made sooner than as many `Path`s
     size: int | None = None  # bytes; None = it cannot be looked at
@@ -77,10 +76,11 @@ def _inside(folder: str) -> Iterator[str]:
     found = False
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        before = os.path.join(place, "")
         for name in sorted(names):
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES:
+            if name[name.rfind(".") :].lower() in SUFFIXES and not name.startswith("."):
                 found = True
-                yield os.path.join(place, name)
+                yield before + name
     if not found:
         raise UserError(
             f"no videos in {printable(folder)} (files ending in {', '.join(sorted(SUFFIXES)[:4])}, ...): "
