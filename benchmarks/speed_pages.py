@@ -135,33 +135,40 @@ def generate_table() -> str:
 
 
 def caption_table() -> str:
-    """Captioning a folder on a CPU: what each stage costs, and both ways through all of them."""
+    """Captioning a folder on a CPU: what each stage costs, and both ways through all of them; times as ratios alone."""
+    rows = rows_of("caption", cpu=True)
+    first = {row["kind"]: float(row["seconds"]) for row in reversed(rows)}  # of each kind
+    first["stage"] = first.get("run", 0.0)
+
+    def share(row: Row, column: str) -> str:
+        return f"{100 * float(row[column]) / first[row['kind']]:.3g}"
+
     columns: Columns = {
         "": lambda row: {"stage": "stage", "run": "folder", "fixed": "fixed cost of one clip"}[row["kind"]],
         "what": itemgetter("what"),
         "precision": itemgetter("precision"),
-        "seconds": lambda row: f"{float(row['seconds']):.3g} ({float(row['low']):.3g}–{float(row['high']):.3g})",
-        "clips a minute": itemgetter("per_minute"),
+        "time": lambda row: f"{share(row, 'seconds')} % ({share(row, 'low')}–{share(row, 'high')})",
         "of a perfect overlap": lambda row: f"{100 * float(row['of_perfect']):.0f} %" if row["of_perfect"] else "",
         "× the first": itemgetter("times"),
         "sentences changed": itemgetter("changed"),
         "peak MiB": itemgetter("peak_mib"),
         "commit": itemgetter("commit"),
     }
-    return markdown(rows_of("caption", cpu=True), columns)
+    return markdown(rows, columns)
 
 
 def scale_table() -> str:
     columns: Columns = {
         "what": itemgetter("what"),
         "entries": lambda row: f"{int(row['entries']):,}",
-        "processor seconds": itemgetter("seconds"),
         "× list": itemgetter("times_listing"),
         "exponent": itemgetter("exponent"),
         "peak MiB": itemgetter("peak_mib"),
         "commit": itemgetter("commit"),
     }
-    return markdown(rows_of("scale", cpu=True), columns)
+    rows = [row for row in rows_of("scale", cpu=True) if row["times_listing"]]
+    order = list(dict.fromkeys(row["what"] for row in sorted(rows, key=lambda row: row["what"] != "list")))
+    return markdown(sorted(rows, key=lambda row: (order.index(row["what"]), int(row["entries"]))), columns)
 
 
 def peers_table() -> str:
