@@ -37,6 +37,7 @@ from hoca.training.recipe import Recipe, nested
 KEYS = ("work", "beside", "threads")
 SPINS = 300_000  # rounds that OpenMP waits in a loop unless it is told otherwise
 ALLOWED = 0.01  # relative difference of the losses, which are summed in another order
+BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): pass"  # ends with whoever started it, killed or not
 BESIDE = {"nothing": 0, "one busy process": 1}
 
 
@@ -155,7 +156,7 @@ def _hoca(environment: dict[str, str], limit: float, *arguments: str) -> str | N
 @contextmanager
 def _busy(processes: int) -> Iterator[None]:
     """So many processes that use all of a core each, while the block runs."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    started = [subprocess.Popen([sys.executable, "-c", BUSY, str(os.getpid())]) for _ in range(processes)]
     try:
         yield
     finally:
