@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoca.cli.inputs import Input
 from hoca.cli.partial import Partial
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hoca.captioning import Caption, Segment, VideoCaptioner
     from hoca.features import FeatureStore
 
+Item = TypeVar("Item")
 LOG = 10.0  # seconds between the lines of a log
 Shown = Callable[[Input, "Caption"], Any]  # what a report needs of a caption that has just been made
 
@@ -50,39 +51,40 @@ class Job:
         """A row for each video or segment, in order; what cannot be captioned is told and counted."""
         known = self._known()
         ahead = self._ahead([file for file in files if isinstance(file, Input) and file.name not in known])
-        with bar() as progress:
-            task = progress.add_task("captioning", total=len(files), note="")
-            for number, file in enumerate(files, start=1):
-                try:
-                    if isinstance(file, UserError):
-                        raise file
-                    yield from self._rows(file, known.get(file.name, []), progress, ahead)
-                except UserError as error:
-                    self.failed += 1
-                    say(f"hoca: {escaped(str(file.told(error) if isinstance(file, Input) else error))}")
-                progress.advance(task)
-                if number < len(files):
-                    self._log(f"captioning: {number} of {len(files)}")
+
+        def of(file: Input | UserError, progress: Progress) -> Iterator[Row]:
+            if isinstance(file, UserError):
+                raise file
+            try:
+                yield from self._rows(file, known.get(file.name, []), progress, ahead)
+            except UserError as error:
+                raise file.told(error) from error
+
+        return self._all(files, of)
 
     def stored(self, store: FeatureStore, ids: list[str]) -> Iterator[Row]:
         """A row for each id of a feature store."""
         from hoca.captioning.stored import stored_features
 
+        def of(id: str, progress: Progress) -> Iterator[Row]:
+            given, category = stored_features(self.captioner, store, id), self.captioner.category(self.category)
+            yield Row(printable(id), self.captioner.describe(given, self.search, category=category))
+
+        return self._all(ids, of)
+
+    def _all(self, items: list[Item], rows: Callable[[Item, Progress], Iterator[Row]]) -> Iterator[Row]:
+        """The rows of each, with progress; one that fails costs itself alone."""
         with bar() as progress:
-            task = progress.add_task("captioning", total=len(ids), note="")
-            for number, id in enumerate(ids, start=1):
+            task = progress.add_task("captioning", total=len(items), note="")
+            for number, item in enumerate(items, start=1):
                 try:
-                    given = stored_features(self.captioner, store, id)
-                    yield Row(
-                        printable(id),
-                        self.captioner.describe(given, self.search, category=self.captioner.category(self.category)),
-                    )
+                    yield from rows(item, progress)
                 except UserError as error:
                     self.failed += 1
                     say(f"hoca: {escaped(str(error))}")
                 progress.advance(task)
-                if number < len(ids):
-                    self._log(f"captioning: {number} of {len(ids)}")
+                if number < len(items):
+                    self._log(f"captioning: {number} of {len(items)}")
 
     def _known(self) -> dict[str, list[Row]]:
         known: dict[str, list[Row]] = {}
