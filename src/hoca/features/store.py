@@ -77,9 +77,10 @@ class FeatureStore:
         """The header of a video whose features need not be made again: the file is whole, was made as `specification`
         says, and from a video file of `size` bytes where both are known."""
         try:
-            return self.header(id) if id in self and is_current(self.header(id), specification, size) else None
+            header = self.header(id) if id in self else None
         except UserError:
             return None
+        return header if header is not None and is_current(header, specification, size) else None
 
     def sweep(self, older_than: float = 3600) -> None:
         """Remove what writers that were killed have left behind; a younger one may still be being written."""
