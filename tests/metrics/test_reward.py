@@ -17,20 +17,22 @@ def _ids(caption: str) -> list[int]:
     return [WORDS.index(word) for word in caption.split()]
 
 
-def _reward() -> CiderReward:
+def _reward(rouge_weight: float = 0.0) -> CiderReward:
     references = {video: [_ids(caption) for caption in captions] for video, captions in REFERENCES.items()}
-    return CiderReward(references, ends=[2], ignored=[0, 1])
+    return CiderReward(references, ends=[2], ignored=[0, 1], rouge_weight=rouge_weight)
 
 
-def test_rewards_equal_cider_of_the_same_captions() -> None:
+@pytest.mark.parametrize("rouge_weight", [0.0, 0.5])
+def test_rewards_equal_the_scores_of_the_same_captions(rouge_weight: float) -> None:
     rows = np.zeros((len(SAMPLES), 9), np.int64)
     for row, (_, caption) in zip(rows, SAMPLES, strict=True):
         ids = [1, *_ids(caption), 2, 5, 5]
         row[: min(len(ids), 9)] = ids[:9]
-    rewards = _reward()([video for video, _ in SAMPLES], rows)
+    rewards = _reward(rouge_weight)([video for video, _ in SAMPLES], rows)
     for (video, caption), reward in zip(SAMPLES, rewards, strict=True):
         candidates = dict.fromkeys(REFERENCES, "") | {video: caption}
-        assert reward == pytest.approx(evaluate(REFERENCES, candidates, ("CIDEr",)).per_video[video]["CIDEr"])
+        scores = evaluate(REFERENCES, candidates, ("CIDEr", "ROUGE-L")).per_video[video]
+        assert reward == pytest.approx(scores["CIDEr"] + rouge_weight * scores["ROUGE-L"])
 
 
 def test_a_caption_that_ends_at_once_earns_nothing() -> None:

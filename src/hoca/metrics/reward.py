@@ -1,4 +1,4 @@
-"""CIDEr-D of sampled captions given as word numbers: the reward of reinforcement, without a string in sight."""
+"""CIDEr-D and ROUGE-L of sampled captions given as word numbers: rewards without a string in sight."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hoca.errors import UserError
 from hoca.metrics.cider import Cider
 from hoca.metrics.ngrams import Floats, Sentences
 from hoca.metrics.references import Candidates, References
+from hoca.metrics.rouge import Rouge
 
 
 class CiderReward:
@@ -19,6 +20,7 @@ class CiderReward:
 
     `references` maps a video to its captions (sequences of ids). Ids in `ignored`, such as padding and <bos>, do not
     count; a caption ends before the first id in `ends`. The corpus that weighs the n-grams is all of `references`.
+    The reward is CIDEr-D + `rouge_weight` · ROUGE-L.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class CiderReward:
         *,
         ends: Sequence[int] = (),
         ignored: Sequence[int] = (),
+        rouge_weight: float = 0.0,
     ) -> None:
         if len(references) < 2:
             raise UserError("CIDEr weighs words by how few videos have them: give the references of two videos or more")
@@ -37,6 +40,8 @@ class CiderReward:
         captions = [caption for captions in references.values() for caption in captions]
         self._references = References.of(self._sentences(_pad(captions)), per_video)
         self._cider = Cider(self._references)
+        self._rouge_weight = rouge_weight
+        self._rouge = Rouge(self._references) if rouge_weight else None
 
     def __call__(self, videos: Sequence[Any], captions: NDArray[np.integer[Any]]) -> Floats:
         """Reward of each row of `captions` [S, L], a caption of `videos[s]`; a video may come several times. [S]"""
@@ -46,10 +51,13 @@ class CiderReward:
         rows = np.array([self._row[video] for video in videos], np.int64)
         sentences = self._sentences(np.asarray(captions))
         counted = Candidates(sentences, self._references.table.count(sentences))
-        return self._cider.of_rows(counted, rows)
+        rewards = self._cider.of_rows(counted, rows)
+        if self._rouge is not None:
+            rewards += self._rouge_weight * self._rouge.of_rows(sentences, rows)
+        return rewards
 
     def of_references(self) -> dict[Any, list[float]]:
-        """Each video's captions, each scored against the others of the same video: how much they agree with them."""
+        """CIDEr-D of each video's captions, each against the others of the same video: how much they agree."""
         scores = self._cider.of_references()
         parts = np.split(scores, np.cumsum(self._references.per_video)[:-1])
         return {video: part.tolist() for video, part in zip(self._row, parts, strict=True)}

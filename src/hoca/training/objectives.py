@@ -109,7 +109,7 @@ class WeightedCrossEntropy(Objective):
 
 
 class RewardObjective(Objective):
-    """Captions of the model's own are made likelier the more CIDEr-D they earn, beside a share of eq. 24.
+    """Captions of the model's own are made likelier the more CIDEr-D (and ROUGE-L) they earn, beside a share of eq. 24.
 
     The end of a sentence counts as a word of the reward, so that breaking off early earns nothing. The share of eq. 24
     keeps the language that the reward does not see.
@@ -119,7 +119,7 @@ class RewardObjective(Objective):
 
     @cached_property
     def reward(self) -> CiderReward:
-        return reward_of(self.references, self.vocabulary)
+        return reward_of(self.references, self.vocabulary, self.settings.rouge_weight)
 
     def examples(self, model: CaptionModel, batch: Batch) -> Batch:
         """The model's own captions [B, S, L + 1], then the given ones; the rewards [B, S] are a target."""
@@ -161,7 +161,7 @@ class RewardObjective(Objective):
         return self.settings.xe_weight * given - earned * batch.caption_count
 
     def rewards(self, ids: Sequence[str], own: Tensor) -> Tensor:
-        """CIDEr-D of each caption, [B, S]."""
+        """Of each caption, [B, S]."""
         owners = [id for id in ids for _ in range(own.shape[1])]
         found = torch.from_numpy(self.reward(owners, own.flatten(0, 1).cpu().numpy())).float()
         return found.view(own.shape[:2]).to(own.device)
@@ -202,7 +202,7 @@ class Greedy(SelfCritical):
 class Consensus(SelfCritical):
     """The baseline is what the video's captions earn, each against the others, on average (Phan et al., 2017).
 
-    The same CIDEr-D as the rewards'. A video's only caption has no others: the baseline is then that of the mean video.
+    CIDEr-D alone, whatever else is rewarded. A video's only caption has no others: the baseline is then that of the mean video.
     """
 
     @cached_property
@@ -232,10 +232,12 @@ class BeamReward(RewardObjective):
         return (logprob.softmax(1) * rewards).sum(1)
 
 
-def reward_of(references: Mapping[str, Sequence[str]], vocabulary: Vocabulary) -> CiderReward:
-    """CIDEr-D with the document frequencies of the training captions; <eos> counts as a word."""
+def reward_of(
+    references: Mapping[str, Sequence[str]], vocabulary: Vocabulary, rouge_weight: float = 0.0
+) -> CiderReward:
+    """With the document frequencies of the training captions; <eos> counts as a word."""
     encoded = {id: [vocabulary.encode(caption) for caption in captions] for id, captions in references.items()}
-    return CiderReward(encoded, ignored=(vocabulary.pad, vocabulary.bos))
+    return CiderReward(encoded, ignored=(vocabulary.pad, vocabulary.bos), rouge_weight=rouge_weight)
 
 
 def mean_consensus(consensus: Mapping[str, Sequence[float]]) -> float:
