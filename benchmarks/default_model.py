@@ -62,6 +62,8 @@ VARIANTS: dict[str, dict[str, Changes]] = {
     "picture, change and sound": variant("image", "change", "audio", detector=SOUND),
     "picture, 10 epochs of rewards": variant("image", epochs=10, validate_every=10),
     "picture and change, unary": variant("image", "change", model={"name": "hoca-u"}),
+    "picture and change, ROUGE-L 1": variant("image", "change", rouge_weight=1.0),
+    "picture and change, ROUGE-L 3": variant("image", "change", rouge_weight=3.0),
 }
 SIBLING = {
     "": {"model": {"name": "hoca-u", "hidden": 256}},
