@@ -35,6 +35,15 @@ def test_rewards_equal_the_scores_of_the_same_captions(rouge_weight: float) -> N
         assert reward == pytest.approx(scores["CIDEr"] + rouge_weight * scores["ROUGE-L"])
 
 
+def test_references_of_other_videos_may_be_longer() -> None:
+    """References are kept by length: of some lengths a batch may meet none."""
+    references = {"short": [[3, 4]], "long": [list(range(3, 12))]}
+    reward = CiderReward(references, rouge_weight=1.0)
+    assert reward(["short"], np.array([[3, 4]])) == pytest.approx(
+        CiderReward(references)(["short"], np.array([[3, 4]])) + 1
+    )
+
+
 def test_a_caption_that_ends_at_once_earns_nothing() -> None:
     assert _reward()(["v1"], np.array([[1, 2, 4, 4]])).tolist() == [0]
 

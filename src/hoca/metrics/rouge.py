@@ -94,7 +94,7 @@ def _bit_parallel(references: Ints, integer: np.dtype[Any], words: Ints, starts:
         before = state[alive]
         here = before & match
         state[alive] = (before + here) | (before - here)
-    zeros = np.unpackbits((~state).view(np.uint8)).reshape(len(state), -1)  # [n, width]
+    zeros = np.unpackbits((~state).view(np.uint8)).reshape(references.shape)  # [n, width]
     return zeros.sum(1, dtype=np.int64)
 
 
