@@ -21,7 +21,6 @@ codec. Studies:
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -40,13 +39,15 @@ from experiment import (
     arguments,
     fill_in_meteor,
     key_of,
+    last_of_each,
     read,
     read_said,
     rows_of,
     train_as_told,
     write,
 )
-from significance import bootstrap, paired_t, t_interval
+from significance import bootstrap, t_interval
+from summaries import by_variant, curves_figure, differences, pairs_of, summarise
 
 from hoca.data import binding
 from hoca.explain import rank_figure
@@ -118,7 +119,7 @@ def runs(studies: Sequence[str], options: argparse.Namespace) -> list[Run]:
             RECIPE,
             options.data.with_name("-".join([options.data.name, *harder]).replace("=", "-")),
             " ".join(["binding", *options.sizes, *harder]),
-            _last_of_each((*LENGTH, *options.overrides, *changes)),
+            last_of_each((*LENGTH, *options.overrides, *changes)),
             seed,
             measure="attention_truth:measure",
         )
@@ -129,18 +130,12 @@ def runs(studies: Sequence[str], options: argparse.Namespace) -> list[Run]:
     ]
 
 
-def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
-    """KEY=VALUE, the later value of a key in place of an earlier one."""
-    return tuple(f"{key}={value}" for key, value in dict(each.split("=", 1) for each in overrides).items())
-
-
 def train(options: argparse.Namespace) -> None:
-    wanted = runs(options.study, options)
-    finished = {key_of(row) for path in (options.table, *options.done) for row in read(path)}
-    for run in {run.data: run for run in wanted if run.key not in finished}.values():
-        if not options.list:
-            binding.prepare(run.data, _options(run.dataset), workers=cores())
-    train_as_told(wanted, options)
+    train_as_told(
+        runs(options.study, options),
+        options,
+        lambda run: binding.prepare(run.data, _options(run.dataset), workers=cores()),
+    )
 
 
 def _options(dataset: str) -> binding.BindingOptions:
@@ -167,55 +162,36 @@ def table(options: argparse.Namespace) -> None:
     shown = [row for row in rows if row["study"] in ("table", "ranks", "pairs", "merges")]
     results, docs = options.results, options.docs
     if shown:
-        summary = summarise(shown)
+        summary = summarise(shown, COLUMNS)
         write(results / "ablation-binding.csv", summary)
         write(results / "ablation-binding-tests.csv", tests(shown, _right_clips(options.table)))
         accuracy_figure(shown, docs / "ablation-binding.png")
-        curves_figure(shown, docs / "curves-binding.png")
+        curves_figure(shown, MODELS, docs / "curves-binding.png")
         if any(row["study"] == "ranks" for row in shown):
             rank_figure(results / "ablation-binding.csv", docs / "rank-binding.png")
         attention_table(options.table, results / "attention-truth.csv", {key_of(row) for row in shown})
     if any(row["study"] == "difficulty" for row in rows):
         harder = [row for row in rows if row["study"] == "difficulty" or row["variant"] in ORDERS]
-        write(results / "ablation-binding-difficulty.csv", summarise(harder))
+        write(results / "ablation-binding-difficulty.csv", summarise(harder, COLUMNS))
         difficulty_figure(harder, docs / "difficulty-binding.png")
     if any(row["study"] == "probe" for row in rows):
         probed = [row for row in rows if row["study"] == "probe" or row["variant"] in LAGGING]
-        write(results / "ablation-binding-probe.csv", summarise(probed))
+        write(results / "ablation-binding-probe.csv", summarise(probed, COLUMNS))
     print(f"{results}/ablation-binding*.csv and {docs}/*-binding.png, from {len(rows)} runs")
-
-
-def summarise(rows: Sequence[Row]) -> list[Row]:
-    """Mean in percent of each variant, and half the width of its 95 % interval over the seeds."""
-    found = []
-    for variant, mine in _by_variant(rows).items():
-        of_variant: Row = {"variant": variant, "seeds": len(mine)}
-        for column in COLUMNS:
-            values = [100 * float(row[column]) for row in mine if row.get(column)]
-            of_variant[column] = round(fmean(values), 2) if values else ""
-            of_variant[f"{column} ci"] = _rounded(t_interval(values)) if values else ""
-        of_variant["epochs"] = round(fmean(float(row["epochs"]) for row in mine), 1)
-        of_variant["best epoch"] = round(fmean(float(row["best_epoch"]) for row in mine), 1)
-        found.append(of_variant)
-    return found
 
 
 def tests(rows: Sequence[Row], right: dict[Key, np.ndarray]) -> list[Row]:
     """Every variant against unary attention and against the best one, paired by seeds and by clips."""
-    variants = _by_variant(rows)
+    variants = by_variant(rows)
     best = max(variants, key=lambda name: fmean(float(row["all"]) for row in variants[name]))
     found = []
     for against in ("hoca-u", best):
         for variant, mine in variants.items():
-            theirs = {row["seed"]: row for row in variants.get(against, ())}
-            pairs = [(row, theirs[row["seed"]]) for row in mine if row["seed"] in theirs]
+            pairs = pairs_of(mine, variants.get(against, ()))
             if variant == against or not pairs:
                 continue
             line: Row = {"variant": variant, "against": against, "pairs": len(pairs)}
-            for column in ("CIDEr", "colour", "motion", "all"):
-                ours, others = ([float(row[column]) for row in side] for side in zip(*pairs, strict=True))
-                line[f"{column} difference"] = _rounded(100 * (fmean(ours) - fmean(others)))
-                line[f"{column} p"] = _probability(paired_t(ours, others))
+            line |= differences(pairs, ("CIDEr", "colour", "motion", "all"))
             if all(key_of(row) in right for pair in pairs for row in pair):
                 clips = np.mean([right[key_of(a)] - right[key_of(b)] for a, b in pairs], axis=0)  # [clips]
                 low, high = bootstrap(100 * clips)
@@ -234,26 +210,11 @@ def _right_clips(path: Path) -> dict[Key, np.ndarray]:
     return found
 
 
-def _by_variant(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["variant"], []).append(row)
-    return found
-
-
-def _rounded(value: float) -> float | str:
-    return "" if math.isnan(value) else round(value, 2)
-
-
-def _probability(value: float) -> str:
-    return "" if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def accuracy_figure(rows: Sequence[Row], path: Path) -> None:
     """Bars: means, with their 95 % intervals. Dots: the seeds themselves."""
     figure = new_figure(9, 3.4)
     axis = figure.subplots()
-    variants = {name: mine for name, mine in _by_variant(rows).items() if name in MODELS}
+    variants = {name: mine for name, mine in by_variant(rows).items() if name in MODELS}
     for place, attribute in enumerate(ATTRIBUTES):
         x = [number + (place - 1.5) * 0.2 for number in range(len(variants))]
         seeds = [[100 * float(row[attribute]) for row in mine if row[attribute]] for mine in variants.values()]
@@ -265,26 +226,6 @@ def accuracy_figure(rows: Sequence[Row], path: Path) -> None:
     axis.set_ylim(0, 105)
     _finish(axis, "right word, % of clips")
     figure.legend(loc="outside upper center", frameon=False, ncols=4, fontsize=9)
-    save(figure, path, dpi=120)
-
-
-def curves_figure(rows: Sequence[Row], path: Path) -> None:
-    """Validation CIDEr by epoch: the mean over the seeds, and a band from the least to the most of them."""
-    figure = new_figure(9, 3.4)
-    axis = figure.subplots()
-    for variant, mine in _by_variant(rows).items():
-        if variant not in MODELS:
-            continue
-        curves = [[100 * float(value) for value in row["curve"].split()] for row in mine]
-        longest = max(map(len, curves))
-        # A run that stopped keeps its best checkpoint: from there on its curve is level.
-        filled = np.array([curve + [max(curve)] * (longest - len(curve)) for curve in curves])  # [seeds, epochs]
-        epochs = np.arange(1, longest + 1)
-        (line,) = axis.plot(epochs, filled.mean(0), label=variant, linewidth=1.3)
-        axis.fill_between(epochs, filled.min(0), filled.max(0), alpha=0.12, color=line.get_color())
-    axis.set_xlabel("epoch")
-    _finish(axis, "validation CIDEr (greedy)")
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     save(figure, path, dpi=120)
 
 

@@ -36,12 +36,13 @@ from experiment import (
     arguments,
     fill_in_meteor,
     in_rounds,
-    key_of,
+    last_of_each,
     read,
     read_said,
+    rows_by_key,
+    train_as_told,
     write,
 )
-from experiment import train as train_runs
 
 from hoca.data import binding, msrvtt, msrvtt_dinov2, msvd, read_corpus
 from hoca.files import replacing
@@ -163,7 +164,7 @@ def xe(options: argparse.Namespace, data: Data, system: str, setting: Setting, s
         RECIPE,
         folder,
         " ".join([*words, *([CATEGORY] if data.category else [])]),
-        _last_of_each(changes),
+        last_of_each(changes),
         seed,
         fold,
         files=(f"category_vectors={_category_file(folder)}",) if data.category else (),
@@ -171,15 +172,10 @@ def xe(options: argparse.Namespace, data: Data, system: str, setting: Setting, s
     )
 
 
-def reward(options: argparse.Namespace, first: Run) -> Run:
+def reward(options: argparse.Namespace, first: Run, changes: Sequence[str] = REWARD_CHANGES) -> Run:
     """The run that goes on with a reward from the best checkpoint of the first one."""
-    changes = _last_of_each((*first.overrides, *REWARD_CHANGES, *options.overrides))
-    return replace(first, study=REWARD, overrides=changes, files=(), after=first, kept=False)
-
-
-def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
-    """KEY=VALUE, the later value of a key in place of an earlier one."""
-    return tuple(f"{key}={value}" for key, value in dict(each.split("=", 1) for each in overrides).items())
+    overrides = last_of_each((*first.overrides, *changes, *options.overrides))
+    return replace(first, study=REWARD, overrides=overrides, files=(), after=first, kept=False)
 
 
 def cells(options: argparse.Namespace) -> list[tuple[Data, str]]:
@@ -210,10 +206,6 @@ def dev_score(row: Row) -> float:
     return max(float(value) for value in row["curve"].split())
 
 
-def finished_rows(options: argparse.Namespace) -> dict[Key, Row]:
-    return {key_of(row): row for path in (*options.done, options.table) for row in read(path)}
-
-
 def runs_known(options: argparse.Namespace, finished: Mapping[Key, Row]) -> list[Run]:
     """What to train, in this order: further seeds of a system once its setting is chosen, then rewards."""
     first = [
@@ -235,28 +227,11 @@ def runs_known(options: argparse.Namespace, finished: Mapping[Key, Row]) -> list
 
 
 def train(options: argparse.Namespace) -> None:
-    if options.list:
-        finished = finished_rows(options)
-        for run in runs_known(options, finished):
-            if run.key not in finished:
-                print(run.study, run.variant, *run.key, sep=" | ")
-        return
-    for data in (DATASETS[name] for name in options.data):
+    for data in (DATASETS[name] for name in (() if options.list else options.data)):
         for fold in range(data.folds):
             run = xe(options, data, data.systems[0], data.settings[0], fold=fold)
             prepare(run.dataset, run.data, options.source)
-    failed = train_runs(
-        partial(runs_known, options),
-        options.table,
-        jobs=options.jobs,
-        minutes=options.limit_minutes,
-        done=options.done,
-        keep=options.keep,
-        folder=options.runs,
-        commit=options.commit,
-    )
-    if failed:
-        raise SystemExit(f"{failed} runs failed")
+    train_as_told(partial(runs_known, options), options)
 
 
 @cache
@@ -303,8 +278,8 @@ def pack(options: argparse.Namespace) -> None:
 
 def table(options: argparse.Namespace) -> None:
     """A row for each finished run, with what was chosen; then the page."""
-    fill_in_meteor(options.table, _references(options))
-    found = finished_rows(options)
+    fill_in_meteor(options.table, references(options))
+    found = rows_by_key(*options.done, options.table)
     rows = []
     for data, system in cells(options):
         best = chosen(options, data, system, found)
@@ -334,11 +309,11 @@ def table(options: argparse.Namespace) -> None:
     page(options)
 
 
-def _references(options: argparse.Namespace) -> dict[str, dict[str, Sequence[str]]]:
-    """Of every dataset in the table: the captions of the videos that were captioned."""
+def references(options: argparse.Namespace) -> dict[str, dict[str, Sequence[str]]]:
+    """Of every dataset in the table: the captions of its test videos."""
     known: dict[str, dict[str, Sequence[str]]] = {}
-    for key, _, said in read_said(options.table):
-        if key[0] not in known:
+    for key, name, said in read_said(options.table):
+        if name == "test" and key[0] not in known:
             everything = _captions(key[0], options.source)
             known[key[0]] = {id: everything[id] for id in said}
     return known

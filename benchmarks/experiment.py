@@ -35,6 +35,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hoca.files import replacing
 from hoca.progress import say
 
@@ -103,7 +105,16 @@ def in_rounds(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: (run.seed, run.fold))
 
 
+def last_of_each(overrides: Iterable[str]) -> tuple[str, ...]:
+    """KEY=VALUE, the later value of a key in place of an earlier one."""
+    return tuple(f"{key}={value}" for key, value in dict(each.split("=", 1) for each in overrides).items())
+
+
 Plan = Callable[[Mapping[Key, Row]], Sequence[Run]]
+
+
+def _as_plan(runs: Sequence[Run] | Plan) -> Plan:
+    return runs if callable(runs) else lambda finished: in_rounds(runs)
 
 
 def train(
@@ -124,8 +135,8 @@ def train(
     `folder`, from where they are resumed. The checkpoints of the variants in `keep`, of seed and fold 0, are put beside
     the table.
     """
-    plan: Plan = runs if callable(runs) else lambda finished: in_rounds(runs)
-    finished = {key_of(row): row for path in (table, *done) for row in read(path)}
+    plan = _as_plan(runs)
+    finished = rows_by_key(table, *done)
     known = plan(finished)
     left = sum(run.key not in finished for run in known)
     say(f"{len(known) - left} of {len(known)} runs are done, {jobs} at a time")
@@ -225,7 +236,7 @@ def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
     measured.said = {"test": said} | measured.said
     with open(folder / "metrics.csv", newline="", encoding="utf-8") as file:
         epochs = list(csv.DictReader(file))
-    curve = [float(row["CIDEr"]) if row["CIDEr"] else float("nan") for row in epochs]
+    curve = [float(row["CIDEr"] or "nan") for row in epochs]
     row = {
         "study": run.study,
         "variant": run.variant,
@@ -237,7 +248,7 @@ def _train_one(run: Run, folder: Path, commit: str) -> tuple[Row, Measured]:
         "seconds_an_epoch": statistics.median(float(row["seconds"]) for row in epochs),
         "captions_a_second": round(len(said) / captioned, 1),
         "epochs": len(epochs),
-        "best_epoch": 1 + curve.index(max(curve)),
+        "best_epoch": max(range(1, len(curve) + 1), key=lambda epoch: np.nan_to_num(curve[epoch - 1], nan=-1)),
         **{name: round(scores[name], 5) if name in scores else "" for name in SCORES},
         "nats": round(nats_per_word(model, dataset), 5),
         **measured.columns,
@@ -350,9 +361,13 @@ def read(table: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
+def rows_by_key(*tables: Path) -> dict[Key, Row]:
+    return {key_of(row): row for path in tables for row in read(path)}
+
+
 def rows_of(table: Path, runs: Sequence[Run]) -> list[Row]:
     """The rows of those of the runs that are finished, in the runs' order and with their names."""
-    found = {key_of(row): row for row in read(table)}
+    found = rows_by_key(table)
     return [found[run.key] | {"study": run.study, "variant": run.variant} for run in runs if run.key in found]
 
 
@@ -416,7 +431,8 @@ def fill_in_meteor(table: Path, references: Mapping[str, Mapping[str, Sequence[s
     for row in rows:
         if key_of(row) in found:
             row["METEOR"] = round(found[key_of(row)], 5)
-    write(table, rows)
+    if found:
+        write(table, rows)
 
 
 def arguments(parser: argparse.ArgumentParser, table: Path) -> None:
@@ -438,15 +454,20 @@ def arguments(parser: argparse.ArgumentParser, table: Path) -> None:
     )
 
 
-def train_as_told(runs: Sequence[Run], options: argparse.Namespace) -> None:
-    """Train as the `arguments` say; exits with 1 where a run failed."""
+def train_as_told(
+    runs: Sequence[Run] | Plan, options: argparse.Namespace, prepare: Callable[[Run], object] | None = None
+) -> None:
+    """Train as the `arguments` say; exits with 1 where a run failed. prepare: makes the data of a run."""
+    finished = rows_by_key(options.table, *options.done)
+    left = [run for run in _as_plan(runs)(finished) if run.key not in finished]
     if options.list:
-        finished = {key_of(row) for path in (options.table, *options.done) for row in read(path)}
         with contextlib.suppress(BrokenPipeError):
-            for run in in_rounds(runs):
-                if run.key not in finished:
-                    print(run.study, run.variant, *run.key, sep=" | ")
+            for run in left:
+                print(run.study, run.variant, *run.key, sep=" | ")
         return
+    if prepare is not None:
+        for run in {run.data: run for run in left}.values():
+            prepare(run)
     failed = train(
         runs,
         options.table,

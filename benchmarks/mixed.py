@@ -93,12 +93,11 @@ def _options(dataset: str) -> mixed_clips.MixedOptions:
 
 
 def train(options: argparse.Namespace) -> None:
-    wanted = runs(options)
-    finished = {key_of(row) for path in (options.table, *options.done) for row in read(path)}
-    for run in {run.data: run for run in wanted if run.key not in finished}.values():
-        if not options.list:
-            mixed_clips.prepare(options.source, run.data, _options(run.dataset), report=say)
-    train_as_told(wanted, options)
+    train_as_told(
+        runs(options),
+        options,
+        lambda run: mixed_clips.prepare(options.source, run.data, _options(run.dataset), report=say),
+    )
 
 
 def measure(folder: Path, model: CaptionModel, dataset: FolderDataset, said: dict[str, str]) -> Measured:
