@@ -44,6 +44,14 @@ def test_results_that_are_not_there_are_said_to_be_missing(script: dict, tmp_pat
     assert "Not measured yet." in script["fill"](text, tmp_path)
 
 
+def test_a_figure_is_shown_once_it_is_drawn(script: dict, tmp_path: Path) -> None:
+    text = "<!-- figure docs/x.png: CIDEr by rank -->\nold\n<!-- end -->\n"
+    assert "Not measured yet." in script["fill"](text, tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "x.png").touch()
+    assert "-->\n![CIDEr by rank](x.png)\n<!-- end" in script["fill"](text, tmp_path)
+
+
 def test_intervals_and_plain_rows_are_shown_too(script: dict, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "x.csv").write_text("variant,CIDEr,CIDEr ci,METEOR\nhoca-u,210.04,1.26,\n")
