@@ -11,17 +11,17 @@ HOCA := $(VENV)/bin/python -m hoca
 PYTEST := $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 SOURCES := src tests benchmarks docs/site docs/tutorials $(wildcard setup.py)
 
-# Of `make ablation`, `make mixed` and `make compare`: runs side by side, and the folder of the research data.
+# Of `make ablation`, `mixed`, `clips`, `msvd` and `compare`: runs side by side, and the folder of the research data.
 JOBS ?= 2
 SOURCE ?= ../shared/data
 DEMO_CLIP := data/demo-clips/videos/test-00000.mp4
 
 # The demo's and the tests' models are so small that a second thread gains nothing, and where the cores are busy with
 # other work, waiting for it costs twenty times the time.
-demo-train test loadtest adversary kills fuzz-parsers ablation mixed compare: export OMP_NUM_THREADS = 1
+demo-train test loadtest adversary kills fuzz-parsers ablation mixed clips msvd compare: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-train test format check bench docs site picture screenshots ablation mixed compare loadtest adversary kills fuzz fuzz-parsers mutants verify-metrics clean clean-demo
+.PHONY: help install demo demo-train test format check bench docs site picture screenshots ablation mixed clips msvd compare loadtest adversary kills fuzz fuzz-parsers mutants verify-metrics clean clean-demo
 
 help:
 	@echo "make demo            caption two real clips with the shipped model, show what its words looked at"
@@ -32,6 +32,8 @@ help:
 	@echo "make bench           memory of exact attention at the paper's size -> results/"
 	@echo "make ablation        the paper's variants on the built-in dataset, continued where it stopped (GPU) -> results/"
 	@echo "make mixed           the same of two real clips and one sound; SOURCE=the research data (GPU) -> results/"
+	@echo "make clips           the paper's variants, ranks and category on 732 clips; SOURCE=the research data (GPU) -> results/"
+	@echo "make msvd            word vectors and rewards on MSVD; SOURCE=the research data (GPU) -> results/msvd.csv"
 	@echo "make compare         all captioners on the same features; SOURCE=the research data (GPU) -> results/comparison.csv"
 	@echo "make verify-metrics  our scores beside those of the original metrics (needs Java) -> results/"
 	@echo "make adversary       hostile files and requests, each of which must end in a result or in one line -> results/"
@@ -104,6 +106,12 @@ ablation: $(TOOLS)
 
 mixed: $(TOOLS)
 	$(VENV)/bin/python benchmarks/mixed.py --jobs $(JOBS) --source $(SOURCE)
+
+clips: $(TOOLS)
+	$(VENV)/bin/python benchmarks/clips.py --jobs $(JOBS) --source $(SOURCE)
+
+msvd: $(TOOLS)
+	$(VENV)/bin/python benchmarks/msvd.py --jobs $(JOBS) --source $(SOURCE)
 
 compare: $(TOOLS)
 	$(VENV)/bin/python benchmarks/compare.py --jobs $(JOBS) --source $(SOURCE)
