@@ -114,6 +114,18 @@ def test_fixed_shapes_have_the_losses_of_every_baseline(tiny_data: Path, tmp_pat
     assert losses(fixed, static(fixed), 3) == pytest.approx(losses(plain, plain.step, 3), rel=1e-4)
 
 
+@pytest.mark.parametrize("model", ["hoca-u", "l-hoca-ubt", "hoca-ubt"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_bf16_in_fixed_shapes_learns_what_the_plain_step_learns(
+    tiny_data: Path, tmp_path: Path, model: str, smoothing: float
+) -> None:
+    """The weights are copied together and the vocabulary is filled up: neither may be seen."""
+    changes = {"model": model, "precision": "bf16", "label_smoothing": smoothing, "gradient_clip": 0.5}
+    plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))
+    expected = losses(plain, plain.step, 12, rate=1e-3)
+    assert losses(fixed, static(fixed), 12, rate=1e-3) == pytest.approx(expected, rel=1e-2)
+
+
 def test_200_steps_in_fixed_shapes_have_the_losses_of_plain_ones(tiny_data: Path, tmp_path: Path) -> None:
     changes = {"model": "l-hoca-ub", "modalities": ["image", "audio"], "hidden": 8, "batch_size": 24}
     plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))

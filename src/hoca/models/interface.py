@@ -176,7 +176,7 @@ class ScoresPlaces(Protocol):
         places: Tensor,
         category: Tensor | None = None,
     ) -> Tensor:
-        """`forward` at some places [B, Q] of each video's R·L words: logits [B, Q, V].
+        """`forward` at some places [B, Q] of each video's R·L words: logits [B, Q, V], and a few more that are -inf.
 
         No value is looked at on the host, so that a GPU can run this from a captured graph: lengths[m] [B] are where
         the model is, `ragged` names the modalities with lengths that may be shorter than their features, and every

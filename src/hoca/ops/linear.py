@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.ops import has_triton
+from hoca.ops.copies import CopiedLinear, copy_of, float32_product
 
 WORTHWHILE = 1 << 29  # multiplications: below this, splitting costs more than it saves
 PIECE = 1024
@@ -27,6 +28,8 @@ MANY = 256  # rows: fewer wait for the weights to be read, and splitting would r
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`F.linear`: x [..., I] W' + b for W [O, I]. A user's own choice of TF32, or of another type, is kept to."""
+    if (copy := copy_of([weight])) is not None:
+        return CopiedLinear.apply(x, *copy, None, weight, *([] if bias is None else [bias]))[0]
     rows = x.numel() // max(x.shape[-1], 1)
     float32 = x.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled(x.device.type)
     large = rows >= MANY and rows * weight.numel() >= WORTHWHILE
@@ -38,6 +41,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
+
+
+def linear_layers(module: nn.Module) -> list[nn.Linear]:
+    """The layers of a module whose products `linear` makes."""
+    return [layer for layer in module.modules() if isinstance(layer, Linear)]
 
 
 class SplitLinear(torch.autograd.Function):
@@ -66,10 +74,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
     a_high, a_both = split(a, 1, low_first=True)
     b_high, b_both = split(b, 0, low_first=False)
-    if a.is_cuda:
-        out = torch.mm(a_both, b_both, out_dtype=torch.float32)
-    else:
-        out = a_both.float() @ b_both.float()
+    out = float32_product(a_both, b_both)
     with tf32(allowed=True):
         for first in range(0, a.shape[1], PIECE):
             out.addmm_(a_high[:, first : first + PIECE], b_high[first : first + PIECE])

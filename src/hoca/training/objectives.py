@@ -21,6 +21,7 @@ from hoca.generation.beam import BeamSearch
 from hoca.metrics import CiderReward
 from hoca.models import CaptionModel, Decoded, Weighted
 from hoca.models.trees import tensors
+from hoca.ops.cross_entropy import cross_entropy
 from hoca.text import Vocabulary
 from hoca.training.recipe import TrainSection
 
@@ -41,10 +42,7 @@ def register_objective(name: str) -> Callable[[Kind], Kind]:
 
 def word_losses(logits: Tensor, targets: Tensor, pad: int, smoothing: float = 0.0) -> Tensor:
     """-log p of each word (eq. 24): logits [..., V], targets [...] → [...], 0 where there is no word."""
-    flat = F.cross_entropy(
-        logits.flatten(0, -2), targets.flatten(), ignore_index=pad, reduction="none", label_smoothing=smoothing
-    )
-    return flat.view_as(targets)
+    return cross_entropy(logits.flatten(0, -2), targets.flatten(), pad, smoothing).view_as(targets)
 
 
 class Objective:
@@ -74,10 +72,12 @@ class Objective:
         return 0
 
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-        """logits [..., V], targets [...], weights [...] of the words → their loss, summed.
+        """logits [..., V], any more of which are -inf, targets [...], weights [...] of the words → their loss, summed.
 
         The caller divides by the captions of the global batch, so that the loss is a mean over captions.
         """
+        if self.settings.label_smoothing:
+            logits = logits[..., : len(self.vocabulary)]
         losses = word_losses(logits, targets, self.vocabulary.pad, self.settings.label_smoothing)
         return losses.sum() if weights is None else (weights * losses).sum()
 

@@ -48,6 +48,15 @@ def test_values_and_gradients_are_those_of_torch(bidirectional: bool, rows: int,
         assert relative_error(found, value) < 1e-5
 
 
+def test_no_gradient_shares_memory_with_another() -> None:
+    """Clipping scales each in place."""
+    lstm = nn.LSTM(3, 6, batch_first=True, bidirectional=True).to(DEVICE)
+    zeros = torch.zeros(2, 5, 6, device=DEVICE)
+    run_fused(lstm, torch.randn(5, 7, 3, device=DEVICE), (zeros, zeros), None)[0].sum().backward()
+    bits = {(p.grad.data_ptr() + 4 * i) for p in lstm.parameters() for i in range(p.numel())}
+    assert len(bits) == sum(p.numel() for p in lstm.parameters())
+
+
 def test_padded_steps_are_as_in_torch_and_zero() -> None:
     lstm = nn.LSTM(4, 6, batch_first=True, bidirectional=True).double().to(DEVICE)
     features = torch.randn(5, 7, 4, device=DEVICE).double()

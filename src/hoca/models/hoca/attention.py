@@ -6,7 +6,7 @@ per video, the queries W h + b once per word, and `hoca.ops` scores the time ste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from hoca import ops
 from hoca.models.config import Group
 from hoca.models.hoca.config import HocaConfig
-from hoca.ops.linear import Linear
+from hoca.ops.copies import columns
+from hoca.ops.linear import Linear, linear_layers
 from hoca.ops.streams import ParallelStreams
 
 
@@ -40,12 +41,19 @@ class CrossModalAttention(nn.Module):
         """Encodings [B, T, 2H] → keys U I of all groups of the modality, [B, T, slots, D]."""
         return {m: self.keys[m](x).unflatten(-1, (-1, self.size)) for m, x in encoded.items() if m in self.keys}
 
+    def query_layers(self, modalities: Iterable[str]) -> list[nn.Linear]:
+        return [layer for m in modalities for layer in linear_layers(self.queries[m])]
+
+    def key_layers(self, modality: str) -> list[nn.Linear]:
+        """None where no group attends to it."""
+        return linear_layers(self.keys[modality]) if modality in self.keys else []
+
     def forward(
         self, hidden: Tensor, keys: Mapping[str, Tensor], masks: Mapping[str, Tensor | None]
     ) -> dict[str, dict[Group, Tensor]]:
         """hidden [B, Q, H] → scores [B, Q, T_m] per modality and group, for the groups whose members are all given."""
         # Taken apart at once, so that the gradients of all slots are put together at once.
-        queries = {m: self.queries[m](hidden).unflatten(-1, (-1, self.size)).unbind(2) for m in keys}  # [B, Q, D]
+        queries = dict(zip(keys, columns(hidden, self.query_layers(keys), self.size), strict=True))  # [B, Q, D] each
         slots = {m: key.unbind(2) for m, key in keys.items()}  # [B, T, D]
         scores: dict[str, dict[Group, Tensor]] = {m: {} for m in masks}
         streams = ParallelStreams(hidden.device, captured=True)

@@ -21,6 +21,8 @@ from hoca.models.parts.fusion import fusion
 from hoca.models.parts.output import Output
 from hoca.models.parts.start import HiddenState, Start, for_rows
 from hoca.models.registry import register
+from hoca.ops.copies import Copies
+from hoca.ops.linear import linear_layers
 from hoca.ops.streams import ParallelStreams
 from hoca.text import Vocabulary
 
@@ -92,19 +94,23 @@ class Captioner(CaptionModel):
         masks = {m: step_mask(lengths[m], x.shape[1], x.device) for m, x in features.items()}
         encoded: dict[str, Tensor] = {}
         keys: dict[str, Tensor] = {}
-        for modality, x in features.items():
-            with streams.next():
-                encoded[modality] = self.encoder.encode_masked(
-                    modality, x, masks[modality] if modality in ragged else None
-                )
-                keys |= self.attention.project({modality: encoded[modality]})
-        start = self.start(category, next(iter(features.values())))
-        hidden, _ = self.decoder(words, for_rows(start, words.shape[1]))
-        queries = hidden.flatten(1, 2)  # [B, R·L, H]
-        queries = queries.gather(1, places[..., None].expand(-1, -1, queries.shape[2]))  # [B, Q, H]
-        streams.join([*encoded.values(), *keys.values()])
-        present = {m: mask[:, 0] for m, mask in masks.items()}
-        return self._predict(HocaMemory(encoded, keys, masks, present, ragged, start), queries)
+        with Copies(words.device) as copies:
+            for modality, x in features.items():
+                with streams.next():
+                    copies.make(*([layer] for layer in self.attention.key_layers(modality)))
+                    encoded[modality] = self.encoder.encode_masked(
+                        modality, x, masks[modality] if modality in ragged else None
+                    )
+                    keys |= self.attention.project({modality: encoded[modality]})
+            copies.make(self.attention.query_layers(keys), *([layer] for layer in linear_layers(self.fusion)))
+            self.output.copy(copies)
+            start = self.start(category, next(iter(features.values())))
+            hidden, _ = self.decoder(words, for_rows(start, words.shape[1]))
+            queries = hidden.flatten(1, 2)  # [B, R·L, H]
+            queries = queries.gather(1, places[..., None].expand(-1, -1, queries.shape[2]))  # [B, Q, H]
+            streams.join([*encoded.values(), *keys.values()])
+            present = {m: mask[:, 0] for m, mask in masks.items()}
+            return self._predict(HocaMemory(encoded, keys, masks, present, ragged, start), queries)
 
     def look(self, memory: HocaMemory, words: Tensor) -> Explanation:
         captions = words.shape[1:]
@@ -128,8 +134,7 @@ class Captioner(CaptionModel):
     def _predict(self, memory: HocaMemory, queries: Tensor) -> Tensor:
         """queries [B, Q, H] → logits [B, Q, V]."""
         contexts, shares, _ = self._attend(memory, queries)
-        weighted = {m: share[..., None] * contexts[m] for m, share in shares.items()}
-        return self.output(queries, weighted, self.decoder.embedding.weight)
+        return self.output(queries, contexts, self.decoder.embedding.weight, shares)
 
     def _attend(
         self, memory: HocaMemory, queries: Tensor

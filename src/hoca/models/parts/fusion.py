@@ -13,7 +13,7 @@ class HierarchicalFusion(nn.Module):
 
     def __init__(self, hidden: int, context: int, attention: int) -> None:
         super().__init__()
-        self.query = nn.Linear(hidden, attention)  # W_e, b_e
+        self.query = Linear(hidden, attention)  # W_e, b_e
         self.key = Linear(context, attention, bias=False)  # U_e
         self.channel = nn.Linear(attention, 1, bias=False)  # w_e
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from hoca.models.config import ModelConfig
+from hoca.ops.copies import Copies, copy_of
 from hoca.ops.linear import linear
+from hoca.ops.weighted import side_by_side
 
 ALIGNMENT = 8  # of 16-bit numbers in 16 bytes
 
@@ -30,15 +32,24 @@ class Output(nn.Module):
         self.linear = None if tie_words else nn.Linear(inputs, vocabulary_size)
         self.bias = nn.Parameter(torch.zeros(vocabulary_size)) if tie_words else None
 
-    def forward(self, hidden: Tensor, weighted: Mapping[str, Tensor], words: Tensor) -> Tensor:
-        """hidden [B, Q, H], weighted[m] = β_m φ_m [B, Q, 2H], absent ones left out → logits [B, Q, V].
+    def copy(self, copies: Copies) -> None:
+        """Have W_p copied, so that there are V and a few words to score: rows that are -inf keep a GPU's alignment."""
+        if self.linear is not None:
+            copies.make([self.linear], alignment=self.alignment)
+
+    def forward(
+        self, hidden: Tensor, contexts: Mapping[str, Tensor], words: Tensor, shares: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """hidden [B, Q, H], contexts φ_m [B, Q, 2H], absent ones left out, shares β_m [B, Q] (None: 1 each)
+        → logits [B, Q, V].
 
         words [V, E]: the decoder's word vectors, for scores that are tied to them.
         """
-        nothing = hidden.new_zeros(*hidden.shape[:2], self.width)
-        parts = [weighted.get(m, nothing).to(hidden.dtype) for m in self.modalities]
-        narrow = self.narrow(torch.cat([hidden, *parts], dim=-1))
+        given, weighed = [contexts.get(m) for m in self.modalities], [(shares or {}).get(m) for m in self.modalities]
+        narrow = self.narrow(side_by_side(hidden, given, weighed, self.width))
         if self.linear is not None:
+            if copy_of([self.linear.weight]) is not None:
+                return linear(narrow, self.linear.weight, self.linear.bias)
             if narrow.is_cuda:
                 return _aligned(narrow, self.linear.weight, self.linear.bias, self.alignment)
             return self.linear(narrow)  # eq. 22-23

@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from hoca.ops.copies import float32_product
 from hoca.ops.linear import tf32
 
 try:
@@ -223,7 +224,10 @@ def backward_step(  # type: ignore[no-untyped-def]
 
 class FusedLSTM(torch.autograd.Function):
     """features [B, T, I], w_ih [D·4H, I], w_hh [D, 4H, H], bias [D·4H], h0, c0 [D, B, H], real [B, T] or None
-    → outputs [B, T, D·H] and the last c [D, B, H]."""
+    → outputs [B, T, D·H] and the last c [D, B, H].
+
+    Gradients go to the parameters that the weights were copied from: W_ih, W_hh, b_ih and b_hh, of all directions each.
+    """
 
     @staticmethod
     def forward(
@@ -235,6 +239,7 @@ class FusedLSTM(torch.autograd.Function):
         h0: Tensor,
         c0: Tensor,
         real: Tensor | None,
+        *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
         (rows, steps, _), (directions, _, hidden) = features.shape, w_hh.shape
         with _lstm_precision():
@@ -285,21 +290,23 @@ class FusedLSTM(torch.autograd.Function):
         flat = d_gates.view(rows * steps, directions * 4 * hidden)
         with _lstm_precision():
             d_features = (flat @ w_ih).view_as(features) if ctx.needs_input_grad[0] else None
-            d_w_ih = flat.t() @ features.flatten(0, 1)
-            d_w_hh = torch.stack([_recurrent_gradient(d_gates, outputs, h0, d) for d in range(directions)])
-            first = torch.stack([d_gates[:, 0 if d == 0 else -1, d] for d in range(directions)])  # [D, B, 4H]
-            d_h0 = first @ w_hh if ctx.needs_input_grad[4] else None
-        d_bias = flat.sum(0, dtype=torch.float32).to(flat.dtype)
-        return d_features, d_w_ih, d_w_hh, d_bias, d_h0, d_cell.to(c0.dtype), None
+            d_w_ih = float32_product(flat.t(), features.flatten(0, 1)).chunk(directions)
+            d_w_hh = [_recurrent_gradient(d_gates, outputs, h0, d) for d in range(directions)]
+            d_h0 = None
+            if ctx.needs_input_grad[4]:
+                d_h0 = torch.stack([d_gates[:, 0 if d == 0 else -1, d] for d in range(directions)]) @ w_hh
+        d_bias = flat.sum(0, dtype=torch.float32).expand(2, -1).contiguous()  # clipping scales each of the two in place
+        d_biases = d_bias.view(2 * directions, -1).unbind()
+        d_c0 = d_cell.to(c0.dtype) if ctx.needs_input_grad[5] else None
+        return d_features, None, None, None, d_h0, d_c0, None, *d_w_ih, *d_w_hh, *d_biases
 
 
 def _recurrent_gradient(d_gates: Tensor, outputs: Tensor, h0: Tensor, d: int) -> Tensor:
     """Σ over rows and steps of da_t h_{t-1}', [4H, H]."""
-    if d == 0:
-        before = torch.cat([h0[d][:, None], outputs[:, :-1, d]], dim=1)
-    else:
-        before = torch.cat([outputs[:, 1:, d], h0[d][:, None]], dim=1)
-    return d_gates[:, :, d].flatten(0, 1).t() @ before.flatten(0, 1)
+    before = torch.empty_like(outputs[:, :, d], memory_format=torch.contiguous_format)  # [B, T, H]
+    before[:, 0 if d == 0 else -1] = h0[d]
+    before[:, slice(1, None) if d == 0 else slice(-1)] = outputs[:, slice(-1) if d == 0 else slice(1, None), d]
+    return float32_product(d_gates[:, :, d].flatten(0, 1).t(), before.flatten(0, 1))
 
 
 def _layout(

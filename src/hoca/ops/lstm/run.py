@@ -68,16 +68,24 @@ def run_fused(
     from hoca.ops.lstm.kernels import FusedLSTM
 
     endings = ("l0", "l0_reverse") if lstm.bidirectional else ("l0",)
-    w_ih, w_hh, b_ih, b_hh = (
-        torch.cat([getattr(lstm, f"{kind}_{ending}") for ending in endings])
-        for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    )
-    hidden, dtype = lstm.hidden_size, features.dtype
-    w_hh = w_hh.to(dtype).view(len(endings), 4 * hidden, hidden)
-    h, c = start
-    output, c = FusedLSTM.apply(features, w_ih.to(dtype), w_hh, (b_ih + b_hh).to(dtype), h, c, real)
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    given = [[getattr(lstm, f"{kind}_{ending}") for ending in endings] for kind in kinds]
+    joined = _joined(*given, dtype=features.dtype)
+    hidden, (h, c) = lstm.hidden_size, start
+    output, c = FusedLSTM.apply(features, *joined, h, c, real, *(each for kind in given for each in kind))
     ends = output[:, -1, :hidden], output[:, 0, hidden:]
-    return output, (torch.stack(ends[: len(endings)]), c.to(dtype))
+    return output, (torch.stack(ends[: len(endings)]), c.to(features.dtype))
+
+
+@torch.no_grad()
+def _joined(
+    w_ih: list[Tensor], w_hh: list[Tensor], b_ih: list[Tensor], b_hh: list[Tensor], *, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of one or two directions, in another type: W_ih [D·4H, I], W_hh [D, 4H, H] and the sum of the biases [D·4H]."""
+    parts = w_ih, w_hh, list(torch._foreach_add(b_ih, b_hh))
+    stacked = [part[0].new_empty(len(part), *part[0].shape, dtype=dtype) for part in parts]
+    torch._foreach_copy_([x for each in stacked for x in each.unbind()], [x for part in parts for x in part])
+    return stacked[0].flatten(0, 1), stacked[1], stacked[2].flatten()
 
 
 def _weights(lstm: nn.LSTM, *, marked: bool, dtype: torch.dtype) -> list[Tensor]:
