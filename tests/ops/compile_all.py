@@ -1,4 +1,4 @@
-"""The kernels of scores and LSTMs, compiled for an H200 from the calls that users make: a launch only compiles.
+"""The kernels of scores, LSTMs and the output layer, compiled for an H200 from users' calls: a launch only compiles.
 
 python compile_all.py — needs no GPU; tensors lie on the CPU and are never read.
 """
@@ -14,7 +14,9 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from hoca.ops import fused
+from hoca.ops.cross_entropy_kernels import CrossEntropy
 from hoca.ops.lstm import kernels, run_fused
+from hoca.ops.weighted_kernels import SideBySide
 
 VIDEOS, WORDS, STEPS, SIZE = 2, 3, 80, 512
 
@@ -54,6 +56,17 @@ def lstm(rows: int, dtype: torch.dtype) -> Tensor:
     return run_fused(layer, torch.zeros(rows, 3, SIZE, dtype=dtype), (zeros, zeros), real)[0]
 
 
+def output() -> Tensor:
+    """The contexts side by side and the loss of the words."""
+
+    def leaf(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, requires_grad=True)
+
+    pairs = [(leaf(VIDEOS, WORDS, 2 * SIZE), leaf(VIDEOS, WORDS, dtype=torch.float32)) for _ in range(3)]
+    joined = SideBySide.apply(leaf(VIDEOS, WORDS, SIZE), *(tensor for pair in pairs for tensor in pair))
+    return CrossEntropy.apply(joined.flatten(0, 1), torch.zeros(VIDEOS * WORDS, dtype=torch.long), 0).sum()
+
+
 def main() -> None:
     run = JITFunction.run
 
@@ -75,6 +88,8 @@ def main() -> None:
     for rows, dtype in ((25, torch.bfloat16), (25, torch.float32), (200, torch.bfloat16)):
         lstm(rows, dtype).sum().backward()
         print("lstm", rows, dtype)
+    output().backward()
+    print("output")
 
 
 if __name__ == "__main__":

@@ -56,11 +56,12 @@ class Merge(nn.Module):
         return merged * here[:, None, None], alone
 
     def _merge_complete(self, modality: str, scores: Mapping[Group, Tensor]) -> tuple[Tensor, dict[Group, Tensor]]:
+        if modality not in self.theta:
+            each = {g: torch.softmax(s, dim=-1) for g, s in scores.items()}
+            return next(iter(each.values())), each
         stacked = torch.stack(list(scores.values()))  # [G, B, Q, T]
         weights = torch.softmax(stacked, dim=-1)  # α_g, eq. 2, 9 and 17
         each = dict(zip(scores, weights.unbind(), strict=True))
-        if modality not in self.theta:
-            return weights[0], each
         theta = self.theta[modality]
         if len(scores) < len(theta):
             theta = torch.stack([theta[self.groups[modality].index(g)] for g in scores])
