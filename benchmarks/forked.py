@@ -15,13 +15,21 @@ from pathlib import Path
 
 
 def ready() -> None:
-    """Import what commands need. A process that forks must have no threads."""
+    """Import what commands need. A process that forks must have no threads, and must not have started CUDA."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
     torch.set_num_threads(1)
     import hoca.cli
     import hoca.training  # noqa: F401
+
+
+def gpu() -> bool:
+    """Whether there is a GPU, asked without starting CUDA."""
+    import torch
+
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    return torch.cuda.is_available()
 
 
 def start(

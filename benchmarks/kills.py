@@ -3,9 +3,11 @@
     python benchmarks/kills.py                  # 50 of training, 50 of extraction, 20 of assets pull, … -> results/
     python benchmarks/kills.py --share 0.1      # a tenth of them
     python benchmarks/kills.py --trial training
+    python benchmarks/kills.py --trial "training on a GPU" --places 8
 
-Every trial ends as if nothing had happened: training with the same bits (CPU), extraction with the same bytes of every
-file, assets with the file that was pinned, clips on a Ray cluster exactly once. The bad days (a full disk, a folder
+Every trial ends as if nothing had happened: training with the same bits on a CPU and the same losses on a GPU (left out
+where there is none), extraction with the same bytes of every file, assets with the file that was pinned, clips on a Ray
+cluster exactly once. The bad days (a full disk, a folder
 that may not be written, a clock set back, a spoilt checkpoint) cost one line each, and the same command then goes on.
 A row of the table stays until its trial is repeated. The full disk needs the right to mount one.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import os
 import random
 import signal
@@ -21,7 +24,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 import forked
@@ -29,6 +35,8 @@ import forked
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the small datasets and clips are those of the tests
 Command = tuple[object, ...]
+ON_GPU = "training on a GPU"
+SAME_LOSS = 1e-3  # relative, on a GPU
 WAIT = os.WEXITED | os.WNOHANG | os.WNOWAIT  # whether a process has ended
 
 
@@ -45,10 +53,9 @@ def main() -> None:
     options = parse_options()
     forked.ready()
     trials = []
-    for name, (function, kills) in TRIALS.items():
-        if name in (options.trial or TRIALS):
-            with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-                trials.append(tried(name, function, max(1, round(kills * options.share)), Path(folder), options.seed))
+    for name, (_, kills) in TRIALS.items():
+        if name in options.trial if options.trial else name != ON_GPU or forked.gpu():
+            trials.append(side_by_side(name, max(1, round(kills * options.share)), options.places, options.seed))
             report(trials[-1], options.out)
     print(options.out.read_text(encoding="utf-8"), end="")
     sys.exit(any(trial.problems for trial in trials))
@@ -58,15 +65,29 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--trial", choices=[*TRIALS], action="append", help="may be repeated")
     parser.add_argument("--share", type=float, default=1.0, help="of the kills of each trial")
+    parser.add_argument("--places", type=int, default=1, help="among which the kills of each trial are divided")
     parser.add_argument("--seed", type=int, default=22)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "kills.csv")
     return parser.parse_args()
 
 
-def tried(name: str, function: Callable[..., None], kills: int, folder: Path, seed: int) -> Trial:
+def side_by_side(name: str, kills: int, places: int, seed: int) -> Trial:
+    """A trial in several places at once, in a process each, as one."""
+    shares = [share for place in range(places) if (share := (kills + place) // places)]
+    if len(shares) == 1:
+        return tried(name, kills, seed)
+    with ProcessPoolExecutor(len(shares), get_context("fork")) as pool:
+        parts = list(pool.map(tried, repeat(name), shares, range(seed, seed + len(shares))))
+    problems = [problem for part in parts for problem in part.problems]
+    kills, ends = sum(part.kills for part in parts), sum(part.ends for part in parts)
+    return Trial(name, kills, ends, problems, max(part.seconds for part in parts))
+
+
+def tried(name: str, kills: int, seed: int) -> Trial:
     trial, begun = Trial(name), time.monotonic()
     try:
-        function(trial, kills, folder, random.Random(seed))
+        with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+            TRIALS[name][0](trial, kills, Path(folder), random.Random(seed))
     except Exception as error:
         trial.problems.append(f"{type(error).__name__}: {error}")
     trial.seconds = time.monotonic() - begun
@@ -145,28 +166,58 @@ def again_and_again(
 
 
 def training(trial: Trial, kills: int, folder: Path, chance: random.Random) -> None:
-    from hoca.checkpoint import Checkpoints
     from tests.training.test_resume import assert_same_run
+
+    def same_bits(run: Path, reference: Path) -> str:
+        try:
+            assert_same_run(run, reference)
+        except AssertionError as error:
+            return f"other bits than undisturbed: {str(error)[:200]}"
+        return ""
+
+    train_and_kill(trial, kills, folder, chance, same_bits)
+
+
+def training_on_a_gpu(trial: Trial, kills: int, folder: Path, chance: random.Random) -> None:
+    """Sums are made in any order there: losses are compared, and the rate is such that rounding does not grow."""
+    from tests.training.tiny import column
+
+    def same_losses(run: Path, reference: Path) -> str:
+        pairs = list(zip(column(run, "loss"), column(reference, "loss"), strict=True))
+        print(f"{trial.name}: losses within {max(abs(mine / other - 1) for mine, other in pairs):.1g}", flush=True)
+        close = all(math.isclose(*pair, rel_tol=SAME_LOSS) for pair in pairs)
+        return "" if close else f"other losses than undisturbed: {pairs}"
+
+    train_and_kill(trial, kills, folder, chance, same_losses, device="cuda", learning_rate=1e-3)
+
+
+def train_and_kill(
+    trial: Trial,
+    kills: int,
+    folder: Path,
+    chance: random.Random,
+    same: Callable[[Path, Path], str],
+    **changes: object,
+) -> None:
+    from hoca.checkpoint import Checkpoints
     from tests.training.tiny import tiny_file, write_dataset
 
     data = write_dataset(folder / "data")
     settings = {"batch_size": 4, "captions_per_video": 1, "epochs": 2, "checkpoint_every": 1, "ema_decay": 0.8}
 
     def command(run: Path) -> Command:
-        return "train", tiny_file(folder, data, run, **settings), "--resume"
+        return "train", tiny_file(folder, data, run, **settings | changes), "--resume"
 
     def compare(run: Path) -> str:
-        try:
-            assert_same_run(run, folder / "reference")
-        except AssertionError as error:
-            return f"other bits than undisturbed: {str(error)[:200]}"
         left = [path.name for path in run.rglob("*.tmp")]
-        return f"left behind: {left}" if left else ""
+        return same(run, folder / "reference") or (f"left behind: {left}" if left else "")
 
     def steps(run: Path) -> int:
         newest = Checkpoints(run).newest()
         return int(newest[0].stem.removeprefix("step-")) if newest else 0
 
+    if "device" in changes:
+        undisturbed(command(folder / "first"), folder)  # compiles kernels: no measure of the time that a run takes
     whole = undisturbed(command(folder / "reference"), folder)
     again_and_again(trial, kills, command, folder, whole, compare, chance, steps)
 
@@ -243,10 +294,11 @@ def ray(trial: Trial, kills: int, folder: Path, chance: random.Random) -> None:
 
 TRIALS: dict[str, tuple[Callable[..., None], int]] = {
     "training": (training, 50),
+    ON_GPU: (training_on_a_gpu, 50),
     "extraction": (extraction, 50),
     "assets": (assets, 20),
     "bad days": (bad_days, 0),
-    "ray": (ray, 3),  # last: what starts a cluster has threads
+    "ray": (ray, 0),  # which kills three; last: what starts a cluster has threads
 }
 
 
