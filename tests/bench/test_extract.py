@@ -24,8 +24,14 @@ def test_each_backbone_is_measured_apart_from_decoding(hoca: Command, tmp_path: 
     for row in rows:
         expected = float(row["video_seconds"]) / float(row["seconds"])
         assert abs(float(row["times_real_time"]) / expected - 1) < 0.02
+        assert abs(float(row["clips_per_second"]) * float(row["seconds"]) / int(row["clips"]) - 1) < 0.02
         if row["part"] == "network":
             assert float(row["least_cosine"]) > 0.999
+    alone = {row["part"]: float(row["clips_per_second"]) for row in rows if row["modality"] == "all"}
+    pipeline = next(row for row in rows if row["part"] == "pipeline")
+    assert pipeline["bound_by"] == min(("decode", "network"), key=lambda part: alone[part])
+    share = alone["pipeline"] / min(alone["decode"], alone["network"])
+    assert abs(float(pipeline["share_of_slower"]) / share - 1) < 0.02
 
 
 def test_a_clip_that_fails_stops_the_measurement(hoca: Command, tmp_path: Path) -> None:

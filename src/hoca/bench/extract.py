@@ -1,14 +1,14 @@
-"""How fast videos become features: seconds of video per second, decoding apart from the networks.
+"""How fast videos become features: clips and seconds of video per second, decoding apart from the networks.
 
 Rows, for each sampling: every backbone alone and all of them, `decode` in one process and `network` on the device; then
-`pipeline`, all of it overlapped by the local engine with everything loaded; and `command`, one clip by `hoca extract`
-in a process of its own, start-up included, once the weights are in the cache.
+`decode` for all of them in all processes; `pipeline`, all of it overlapped by the local engine with everything loaded;
+and `command`, one clip by `hoca extract` in a process of its own, start-up included, once the weights are in the cache.
 
     hoca bench extract videos=CLIPS random_weights=true --device cuda
 
 runs where no weights can be fetched. PyAV may be a wheel that is unpacked into a folder on PYTHONPATH: the processes
-that decode search the same folders. What bounds `pipeline` is the slower of `decode`, divided by `processes`, and
-`network`.
+that decode search the same folders. What bounds `pipeline` is the slower of `decode` in all processes and `network`:
+`share_of_slower` is its clips per second as a share of that one's, which `bound_by` names.
 """
 
 from __future__ import annotations
@@ -87,17 +87,22 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
             tempfile.TemporaryDirectory() as folder,
             Worker(FeatureStore(folder), whole, settings, _extractor(options, whole, device)) as worker,
         ):
-            decoded = _decoded(worker, videos[: worker.batch])
+            decoded = _decoded(worker, videos[:: max(1, len(videos) // worker.batch)][: worker.batch])
+            alone: dict[str, Row] = {}  # what all backbones together cost
             for name in [*whole, "all"]:
                 specification = whole if name == "all" else {name: whole[name]}
                 extractor = _extractor(options, specification, device)
-                alone = common | {"modality": name, "backbone": _backbones(specification)}
+                of_one = common | {"modality": name, "backbone": _backbones(specification)}
                 if "decode" in options.parts:
-                    yield _decoding(extractor, videos[:DECODED_ALONE], alone)
+                    yield _decoding(extractor, videos[:DECODED_ALONE], of_one)
                 if "network" in options.parts:
-                    yield _network(options, specification, extractor, decoded, device, alone)
+                    alone["network"] = _network(options, specification, extractor, decoded, device, of_one)
+                    yield alone["network"]
+            if "decode" in options.parts:
+                alone["decode"] = _decoding_together(worker, videos, about)
+                yield alone["decode"]
             if "pipeline" in options.parts:
-                yield _pipeline(worker, videos, about)
+                yield _pipeline(worker, videos, about, alone)
     if "command" in options.parts:
         yield _command(chosen, sampling, videos[0], device, about)
 
@@ -117,9 +122,15 @@ def _backbones(specification: dict[str, Any]) -> str:
 
 def _decoded(worker: Worker, videos: list[VideoFile]) -> list[media.DecodedVideo]:
     """What all backbones want of some videos; each of them finds its own part in it."""
-    results = [result for _, result in worker.decoders.map(worker.extractor.request(video.path) for video in videos)]
-    _require([result.reason for result in results if isinstance(result, media.Failure)])
-    return [result for result in results if isinstance(result, media.DecodedVideo)]
+    return list(_decoding_ahead(worker, videos))
+
+
+def _decoding_ahead(worker: Worker, videos: list[VideoFile]) -> Iterator[media.DecodedVideo]:
+    for _, result in worker.decoders.map(worker.extractor.request(video.path) for video in videos):
+        if isinstance(result, media.DecodedVideo):
+            yield result
+        else:
+            _require([result.reason])
 
 
 def _decoding(extractor: Extractor, videos: list[VideoFile], about: Row) -> Row:
@@ -132,6 +143,13 @@ def _decoding(extractor: Extractor, videos: list[VideoFile], about: Row) -> Row:
         with suppress(UserError):  # a silent clip, where only sound is wanted
             played.append(media.decode(request, threads=1).duration)
     return _row(about, "decode", "", 1, 1, len(played), sum(played), time.perf_counter() - begun)
+
+
+def _decoding_together(worker: Worker, videos: list[VideoFile], about: Row) -> Row:
+    """All videos in all processes, which have begun, into this one; nothing is kept."""
+    begun = time.perf_counter()
+    played = [decoded.duration for decoded in _decoding_ahead(worker, videos)]
+    return _row(about, "decode", "", worker.decoders.workers, 1, len(played), sum(played), time.perf_counter() - begun)
 
 
 def _network(
@@ -177,9 +195,15 @@ def _row(
         "seconds": f"{seconds:.4g}",
         "processor_seconds": "" if busy is None else f"{busy:.4g}",
         "times_real_time": "" if wrong else f"{video_seconds / seconds:.3g}",
+        "clips_per_second": "" if wrong else f"{clips / seconds:.4g}",
+        "share_of_slower": "",
+        "bound_by": "",
         "least_cosine": "" if cosine is None else f"{cosine:.5f}",
     }
-    say(f"{row['sampling']} {row['backbone']} {part}: {row['seconds']} s for {row['video_seconds']} s of video")
+    say(
+        f"{row['sampling']} {row['backbone']} {part}{f' in {processes} processes' if processes else ''}: "
+        f"{row['seconds']} s for {clips} clips, {row['video_seconds']} s of video"
+    )
     return row
 
 
@@ -205,7 +229,7 @@ def _agreement(made: list[Extracted], exact: Extractor, decoded: list[media.Deco
     return min(cosines)
 
 
-def _pipeline(worker: Worker, videos: list[VideoFile], about: Row) -> Row:
+def _pipeline(worker: Worker, videos: list[VideoFile], about: Row, alone: dict[str, Row]) -> Row:
     """All videos through decoders, networks and store; the first batch goes through once before the clock starts."""
     list(worker.outcomes(videos[: worker.batch]))
     begun = time.perf_counter()
@@ -214,7 +238,14 @@ def _pipeline(worker: Worker, videos: list[VideoFile], about: Row) -> Row:
     _require([outcome.why for outcome in outcomes if outcome.status == "failed"])
     played = sum(outcome.duration or 0.0 for outcome in outcomes)
     precision, processes = _precision(worker.extractor), worker.decoders.workers
-    return _row(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)
+    row = _row(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)
+    rates = {part: float(other["clips_per_second"]) for part, other in alone.items() if other["clips_per_second"]}
+    if len(rates) == 2:
+        slower = min(rates, key=lambda part: rates[part])
+        share = len(videos) / seconds / rates[slower]
+        row |= {"share_of_slower": f"{share:.3f}", "bound_by": slower}
+        say(f"{len(videos) / seconds:.3g} clips a second, {100 * share:.0f} % of {slower} alone, {rates[slower]:.3g}")
+    return row
 
 
 def _command(chosen: dict[str, str], sampling: str, video: VideoFile, device: torch.device, about: Row) -> Row:
