@@ -43,6 +43,19 @@ def test_every_path_has_the_losses_of_the_word_by_word_step(hoca: Command, tmp_p
     assert {row["dataset_videos"] for row in epochs} == {"10"}
 
 
+def test_a_step_with_rewards_is_measured_beside_one_without(hoca: Command, tmp_path: Path) -> None:
+    options = ["videos=3", "captions=2", "samples=2", "dataset_videos=4", "references=3", "together=1"]
+    out = tmp_path / "table.csv"
+    result = hoca("bench", "reward", *SMALL, *options, "models=[hoca-u, sa-lstm]", "--device", "cpu", "--out", out)
+    assert result.code == 0
+    rows = table(out)
+    steps = [("xe", "captured"), ("scst-loo", "plain"), ("scst-loo", "captured")]
+    assert [(row["objective"], row["path"]) for row in rows] == 4 * steps
+    assert all(row["correct"] == "True" for row in rows)
+    for row, xe in zip(rows, [row for row in rows[::3] for _ in range(3)], strict=True):
+        assert float(row["time_to_xe"]) == pytest.approx(float(row["ms"]) / float(xe["ms"]), rel=0.01)
+
+
 def test_one_timing_has_no_spread(hoca: Command, tmp_path: Path) -> None:
     options = ["videos=2", "models=[hoca-u]", "calls=1"]
     result = hoca("bench", "train", *SMALL, *options, "--device", "cpu", "--out", tmp_path / "table.csv")

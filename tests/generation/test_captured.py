@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hoca.generation import SentenceLimits, beam_search, greedy
+from hoca.generation import SentenceLimits, beam_search, greedy, sample
 from hoca.generation.beam import BeamSearch
+from hoca.generation.captured import search_captured
+from hoca.generation.rollout import Rollout, seeded
 from hoca.generation.step import inference
 from hoca.models.trees import map_tensors
 
@@ -29,6 +31,35 @@ def test_finished_sentences_wait_unchanged_to_the_last_word(limits: SentenceLimi
             assert torch.equal(beams.words[:, :, : int(beams.said) + 1], found.words)
             assert torch.equal(beams.total, found.logprob)
             assert torch.equal(beams.score, found.score)
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_drawn_sentences_wait_unchanged_to_the_last_word(limits: SentenceLimits) -> None:
+    for seed in range(6):
+        model = captioner(seed, ending=2.0)
+        memory = encoded(model)
+        found = sample(model, memory, limits, count=4, temperature=1.5, top_k=3, seed=seed)
+        with inference(model):
+            search = Rollout(limits, 4, 1.5, 3, generator=seeded(torch.device("cpu"), seed))
+            said = search.run(model, memory, look_every=100)
+        assert said.words[:, :, found.words.shape[2] :].eq(model.vocabulary.pad).all()
+        assert torch.equal(said.total.sort(dim=1, descending=True).values, found.logprob)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_drawn_on_a_gpu_sentences_are_the_same_captured_or_not(limits: SentenceLimits) -> None:
+    gpu = torch.device("cuda", 0)
+    model = captioner(ending=1.0).to(gpu)
+    memory = map_tensors(lambda part: part.to(gpu), encoded(captioner(ending=1.0)))
+    with inference(model):
+        for seed in (1, 1, 1, 2):  # without graphs, captured, once more from the graphs, with other draws
+            plain, fast = (
+                run(Rollout(limits, 4, temperature=1.0, generator=seeded(gpu, seed)), model, memory)
+                for run in (Rollout.run, search_captured)
+            )
+            assert torch.equal(fast.words, plain.words)
+            torch.testing.assert_close(fast.total, plain.total)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

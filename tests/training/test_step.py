@@ -33,6 +33,7 @@ def trainer(data: Path, run: Path, dist: Distributed | None = None, **changes: A
 def losses(of: Trainer, step: Step, count: int, rate: float = 0.01) -> list[float]:
     """Per caption, over epochs of different batches."""
     found: list[float] = []
+    torch.manual_seed(0)
     of.state.model.train()
     for epoch in range(count):
         of.batches.set_epoch(epoch)
@@ -69,6 +70,10 @@ def assert_same_weights(found: Trainer, expected: Trainer) -> None:
         {"model": "sa-lstm", "objective": "wxe", "captions_per_video": 2, "batch_size": 5},
         {"model": "cst"},
         {"model": "tddf"},
+        {"objective": "scst-loo", "batch_size": 8, "samples": 3},
+        {"objective": "scst-greedy", "batch_size": 8, "samples": 2, "xe_weight": 0.0, "gradient_clip": 0.5},
+        {"objective": "scst-consensus", "batch_size": 8, "samples": 2, "model": "sa-lstm"},
+        {"objective": "scst-loo", "batch_size": 8, "samples": 2, "model": "recnet-global"},
     ],
     ids=[
         "default",
@@ -80,12 +85,16 @@ def assert_same_weights(found: Trainer, expected: Trainer) -> None:
         "weighted whole captions",
         "pooled",
         "patterns",
+        "rewards",
+        "rewards alone",
+        "rewards of whole captions",
+        "rewards beside the model's own loss",
     ],
 )
 def test_fixed_shapes_learn_what_the_plain_step_learns(
     tiny_data: Path, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    """Ragged videos, some without sound; the last batch of an epoch is smaller."""
+    """Ragged videos, some without sound; the last batch of an epoch is smaller, but where captions are drawn."""
     plain, fixed = (trainer(tiny_data, tmp_path / name, **changes) for name in ("plain", "fixed"))
     expected, found = losses(plain, plain.step, 12), losses(fixed, static(fixed), 12)
     assert found == pytest.approx(expected, rel=1e-4)
@@ -227,6 +236,19 @@ def test_a_captured_step_without_a_gpu_is_an_error(tiny_data: Path, tmp_path: Pa
         trainer(tiny_data, tmp_path / "run", cuda_graph="on")
 
 
+def test_a_smaller_batch_draws_for_its_own_videos_alone(tiny_data: Path, tmp_path: Path) -> None:
+    of = trainer(tiny_data, tmp_path / "run", objective="scst-loo", samples=3, batch_size=9)
+    step, sizes = static(of), set()
+    for batch in of.batches:
+        found = step._examples(batch)
+        sizes.add(len(batch))
+        assert found.words.shape[:2] == (len(batch), 3 + batch.words.shape[1])
+        assert found.weights.shape == found.words.shape[:2]
+        assert float(found.weights[:, :3].sum()) == pytest.approx(0.0, abs=1e-4)
+        assert torch.equal(found.words[:, 3:, : batch.words.shape[2]], batch.words)
+    assert len(sizes) == 2
+
+
 @needs_gpu
 def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(
     tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -246,7 +268,9 @@ def test_200_captured_steps_on_a_gpu_have_the_losses_of_plain_ones(
 
 @needs_gpu
 @pytest.mark.parametrize(
-    "changes", [{"objective": "wxe"}, *({"model": name} for name in BASELINES)], ids=["weighted", *BASELINES]
+    "changes",
+    [{"objective": "wxe"}, {"objective": "scst-loo", "batch_size": 8}, *({"model": name} for name in BASELINES)],
+    ids=["weighted", "rewards", *BASELINES],
 )
 def test_captured_steps_have_the_losses_of_plain_ones_by_name(
     tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]

@@ -54,7 +54,7 @@ class Sizes:
         known = entry(name).model.Config.options()
         with torch.device(device):
             model = create(name, WIDTHS, self.words_known(), **{k: v for k, v in wanted.items() if k in known})
-        model.prepare([captions for seed in range(2) for captions in self._texts(self._words(seed))])
+        model.prepare([captions for seed in range(2) for captions in self.texts(self.random_words(seed))])
         return model
 
     def recipe(self, precision: str, captions: int | None = None) -> Recipe:
@@ -81,11 +81,11 @@ class Sizes:
         made = []
         for seed in range(count):
             batch = self.batch(device, seed)
-            each = [model.targets(captions) for captions in self._texts(batch.words)]
+            each = [model.targets(captions) for captions in self.texts(batch.words)]
             made.append(replace(batch, targets={key: torch.stack([of[key] for of in each]) for key in each[0]}))
         return made
 
-    def _words(self, seed: int) -> Tensor:
+    def random_words(self, seed: int) -> Tensor:
         """[videos, captions, words + 1]"""
         torch.manual_seed(seed)
         vocabulary = self.words_known()
@@ -94,13 +94,13 @@ class Sizes:
         words[:, :, 0], words[:, :, -1] = vocabulary.bos, vocabulary.eos
         return words
 
-    def _texts(self, words: Tensor) -> list[list[str]]:
+    def texts(self, words: Tensor) -> list[list[str]]:
         vocabulary = self.words_known()
         return [[vocabulary.decode(caption) for caption in captions] for captions in words.tolist()]
 
     def batch(self, device: torch.device, seed: int = 0) -> Batch:
         """Captions of the full length, videos of the full number of steps."""
-        words = self._words(seed)
+        words = self.random_words(seed)
         lengths = {m: torch.full((self.videos,), self.steps) for m in WIDTHS}
         count = self.videos * self.captions
         ids = [str(number) for number in range(self.videos)]

@@ -16,6 +16,7 @@ from hoca.options import Key, check_bounds, from_arguments, keys_of
 BENCHMARKS = {
     "attention": ("Scores of one group of modalities, on every path.", "words=300 precisions=[bf16]"),
     "train": ("A training step on every path, and an epoch of MSR-VTT's shape.", "models=[l-hoca-ubt] epoch=false"),
+    "reward": ("A step with rewards beside one of eq. 24.", "models=[l-hoca-ubt] precisions=[bf16]"),
     "generate": ("Beam search over the videos of MSR-VTT's test split.", "videos=60 at_once=30 --device cpu"),
     "complexity": ("Memory and time against modalities, steps and rank.", "size=512 videos=25"),
     "metrics": ("Captions scored a second.", "videos=500 --out metrics.csv"),

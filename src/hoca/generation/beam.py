@@ -10,7 +10,7 @@ from torch import Tensor
 from hoca.errors import UserError
 from hoca.generation.hypotheses import Hypotheses
 from hoca.generation.limits import SentenceLimits
-from hoca.generation.step import inference, next_word
+from hoca.generation.step import WordByWord, inference, next_word
 from hoca.models import CaptionModel, Memory, State
 from hoca.models.trees import map_tensors, tensors
 
@@ -33,7 +33,7 @@ class Beams:
 
 
 @dataclass(frozen=True)
-class BeamSearch:
+class BeamSearch(WordByWord):
     limits: SentenceLimits
     width: int
     length_penalty: float
@@ -56,17 +56,7 @@ class BeamSearch:
             said=torch.zeros((), dtype=torch.long, device=device),
         )
 
-    def run(self, model: CaptionModel, memory: Memory, *, look_every: int = 1) -> Beams:
-        """All words, with a look after every so many whether all sentences are finished."""
-        beams = self.begin(model, memory)
-        for said in range(self.limits.max_length + 1):
-            beams = self.advance(model, memory, beams, said)
-            if (said + 1) % look_every == 0 and bool(beams.finished()):
-                break
-        return beams
-
     def advance(self, model: CaptionModel, memory: Memory, beams: Beams, said: int) -> Beams:
-        """All beginnings of `said` words, with one word more; once all are finished, unchanged."""
         vocabulary, size = model.vocabulary, len(model.vocabulary)
         logprob, state = next_word(model, memory, beams.words[:, :, said], beams.state)  # [B, W, V]
         blocked = self.limits.blocked(beams.words[:, :, : said + 1], vocabulary)

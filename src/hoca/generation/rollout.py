@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -10,14 +10,72 @@ from torch import Tensor
 from hoca.errors import UserError
 from hoca.generation.hypotheses import Hypotheses
 from hoca.generation.limits import SentenceLimits
-from hoca.generation.step import inference, next_word
-from hoca.models import CaptionModel, Memory
+from hoca.generation.step import WordByWord, inference, next_word
+from hoca.models import CaptionModel, Memory, State
 from hoca.models.trees import tensors
+
+
+@dataclass(frozen=True)
+class Said:
+    """The beginnings of all videos' sentences."""
+
+    words: Tensor  # [B, W, max_length + 2] ids, <pad> after the last one said
+    total: Tensor  # [B, W], log p
+    ended: Tensor  # [B, W] bool
+    state: State  # of the decoder
+    chance: Tensor  # [B, W, max_length + 1], between 0 and 1: where each draw falls; no place where nothing is drawn
+
+    def finished(self) -> Tensor:
+        """Whether all sentences have ended: a bool on the device."""
+        return self.ended.all()
+
+
+@dataclass(frozen=True)
+class Rollout(WordByWord):
+    limits: SentenceLimits
+    count: int = 1  # sentences of each video
+    temperature: float = 0.0  # 0: the likeliest word each time
+    top_k: int = 0
+    top_p: float = 1.0
+    generator: torch.Generator | None = field(default=None, compare=False)  # of the draws
+
+    def begin(self, model: CaptionModel, memory: Memory) -> Said:
+        vocabulary, state = model.vocabulary, model.begin(memory, self.count)
+        first = next(part for part in tensors(state) if part.is_floating_point())  # [B, W, ...]
+        device, shape = first.device, first.shape[:2]
+        words = torch.full((*shape, self.limits.max_length + 2), vocabulary.pad, device=device)
+        words[:, :, 0] = vocabulary.bos
+        draws = self.limits.max_length + 1 if self.temperature else 0
+        return Said(
+            words=words,
+            total=torch.zeros(shape, device=device, dtype=torch.promote_types(first.dtype, torch.float32)),
+            ended=torch.zeros(shape, dtype=torch.bool, device=device),
+            state=state,
+            chance=torch.rand(*shape, draws, device=device, dtype=torch.float64, generator=self.generator),
+        )
+
+    def advance(self, model: CaptionModel, memory: Memory, found: Said, said: int) -> Said:
+        vocabulary, ended = model.vocabulary, found.ended
+        logprob, state = next_word(model, memory, found.words[:, :, said], found.state)  # [B, W, V]
+        blocked = self.limits.blocked(found.words[:, :, : said + 1], vocabulary)
+        allowed = logprob.masked_fill(blocked, float("-inf"))
+        chosen = self._draw(allowed, found.chance[:, :, said]) if self.temperature else allowed.argmax(-1)
+        word = chosen.masked_fill(ended, vocabulary.pad)
+        gained = logprob.gather(2, word[..., None]).squeeze(2).masked_fill(ended, 0.0)
+        words = found.words.clone()
+        words[:, :, said + 1] = word
+        return Said(words, found.total + gained, ended | (word == vocabulary.eos), state, found.chance)
+
+    def _draw(self, allowed: Tensor, chance: Tensor) -> Tensor:
+        """[B, W, V], [B, W] → the word [B, W] within whose part of the whole probability each chance falls."""
+        kept = keep_top(allowed / self.temperature, self.top_k, self.top_p)
+        up_to = torch.softmax(kept, -1, dtype=torch.float64).cumsum(-1)
+        return torch.searchsorted(up_to, chance[..., None] * up_to[..., -1:], right=True).squeeze(-1)
 
 
 def greedy(model: CaptionModel, memory: Memory, limits: SentenceLimits | None = None) -> Hypotheses:
     """The likeliest word each time, one sentence per video."""
-    return _roll_out(model, memory, lambda allowed: allowed.argmax(-1), 1, limits or SentenceLimits())
+    return _rolled_out(Rollout(limits or SentenceLimits()), model, memory)
 
 
 def sample(
@@ -41,22 +99,23 @@ def sample(
             f"sampling needs temperature > 0, top_k ≥ 0, 0 < top_p ≤ 1, count ≥ 1; "
             f"got temperature={temperature}, top_k={top_k}, top_p={top_p}, count={count}"
         )
-    chosen_seed = int(torch.randint(2**62, ())) if seed is None else seed
-    generator = torch.Generator(tensors(memory)[0].device).manual_seed(chosen_seed)
-
-    def draw(allowed: Tensor) -> Tensor:
-        kept = keep_top(allowed / temperature, top_k, top_p)
-        drawn = torch.multinomial(torch.softmax(kept, -1).flatten(0, 1), 1, generator=generator)  # [B·W, 1]
-        return drawn.view(kept.shape[:2])
-
-    drawn = _roll_out(model, memory, draw, count, limits or SentenceLimits())
+    generator = seeded(tensors(memory)[0].device, seed)
+    search = Rollout(limits or SentenceLimits(), count, temperature, top_k, top_p, generator)
+    drawn = _rolled_out(search, model, memory)
     order = drawn.logprob.argsort(dim=1, descending=True)  # [B, W]
     words = drawn.words.gather(1, order[..., None].expand_as(drawn.words))
     return Hypotheses(words, drawn.logprob.gather(1, order), drawn.score.gather(1, order))
 
 
+def seeded(device: torch.device, seed: int | None = None) -> torch.Generator:
+    """A generator of its own; without a seed, torch's global one gives it."""
+    return torch.Generator(device).manual_seed(int(torch.randint(2**62, ())) if seed is None else seed)
+
+
 def keep_top(logprobs: Tensor, top_k: int, top_p: float) -> Tensor:
     """[B, W, V] → the same with -inf for what top-k and top-p leave out; the likeliest word always stays."""
+    if not top_k and top_p == 1:
+        return logprobs
     ordered, places = logprobs.sort(dim=-1, descending=True)
     cut = torch.zeros_like(ordered, dtype=torch.bool)
     if top_p < 1:
@@ -68,25 +127,8 @@ def keep_top(logprobs: Tensor, top_k: int, top_p: float) -> Tensor:
     return torch.empty_like(logprobs).scatter_(-1, places, ordered.masked_fill(cut, float("-inf")))
 
 
-def _roll_out(
-    model: CaptionModel, memory: Memory, pick: Callable[[Tensor], Tensor], rows: int, limits: SentenceLimits
-) -> Hypotheses:
-    vocabulary, total = model.vocabulary, None
+def _rolled_out(search: Rollout, model: CaptionModel, memory: Memory) -> Hypotheses:
     with inference(model):
-        state = model.begin(memory, rows)
-        first = tensors(state)[0]  # [B, W, ...]
-        words = torch.full((len(first), rows, limits.max_length + 2), vocabulary.pad, device=first.device)
-        words[:, :, 0] = vocabulary.bos
-        ended = torch.zeros(words.shape[:2], dtype=torch.bool, device=first.device)
-        for said in range(limits.max_length + 1):
-            logprob, state = next_word(model, memory, words[:, :, said], state)  # [B, W, V]
-            allowed = logprob.masked_fill(limits.blocked(words[:, :, : said + 1], vocabulary), float("-inf"))
-            word = pick(allowed).masked_fill(ended, vocabulary.pad)
-            gained = logprob.gather(2, word[..., None]).squeeze(2).masked_fill(ended, 0.0)
-            total = gained if total is None else total + gained
-            words[:, :, said + 1] = word
-            ended = ended | (word == vocabulary.eos)
-            if bool(ended.all()):
-                break
-    assert total is not None
-    return Hypotheses(words[:, :, : said + 2], total, total)
+        said: Said = search.run(model, memory)
+    longest = int((said.words != model.vocabulary.pad).sum(-1).max())
+    return Hypotheses(said.words[:, :, :longest], said.total, said.total)

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from hoca.generation.limits import SentenceLimits
 from hoca.models import CaptionModel, Memory, State
+
+
+class WordByWord(ABC):
+    """A way to find sentences. What it knows after some words is a tree of tensors that says when it has `finished`."""
+
+    limits: SentenceLimits
+
+    @abstractmethod
+    def begin(self, model: CaptionModel, memory: Memory) -> Any:
+        """Before the first word."""
+
+    @abstractmethod
+    def advance(self, model: CaptionModel, memory: Memory, found: Any, said: int) -> Any:
+        """All beginnings of `said` words, with one word more; nothing changes once all are finished."""
+
+    def run(self, model: CaptionModel, memory: Memory, *, look_every: int = 1) -> Any:
+        """All words, with a look after every so many whether all sentences are finished."""
+        found = self.begin(model, memory)
+        for said in range(self.limits.max_length + 1):
+            found = self.advance(model, memory, found, said)
+            if (said + 1) % look_every == 0 and bool(found.finished()):
+                break
+        return found
 
 
 def next_word(model: CaptionModel, memory: Memory, last: Tensor, state: State) -> tuple[Tensor, State]:

@@ -60,6 +60,9 @@ class GoalObjective(RewardObjective):
         given = self.loss(logits[:, samples:], targets[:, samples:])
         return self.settings.xe_weight * given - earned * batch.caption_count
 
+    def draw(self, model: CaptionModel, memory: Any) -> Tensor:
+        raise NotImplementedError
+
     def advantages(self, model: HasGoals, rolled: Any, gains: Tensor, said: Tensor) -> Tensor:
         """gains and said [B, S, L] → what each word earned above what was to be expected, 0 where none is said."""
         raise NotImplementedError

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hoca.data import Batch
-from hoca.generation import Search, greedy, inference, sample
+from hoca.generation import Search, inference
 from hoca.generation.beam import BeamSearch
+from hoca.generation.rollout import Rollout, seeded
+from hoca.generation.step import WordByWord
 from hoca.metrics import CiderReward
-from hoca.models import CaptionModel, Decoded, Weighted
+from hoca.models import CaptionModel, Decoded, Memory, Weighted
 from hoca.models.trees import tensors
 from hoca.ops.cross_entropy import cross_entropy
 from hoca.text import Vocabulary
@@ -27,9 +29,9 @@ from hoca.training.recipe import TrainSection
 
 WORDS = "words"  # the name of the word objective among a step's losses
 REWARDS = "rewards"  # of the model's own captions, among the targets of a batch
-BASELINE = "baseline"  # of each video's rewards, where it does not follow from them
 OBJECTIVES: dict[str, type[Objective]] = {}
 Kind = TypeVar("Kind", bound="type[Objective]")
+Run = Callable[[WordByWord, CaptionModel, Memory], Any]  # all words of a search
 
 
 def register_objective(name: str) -> Callable[[Kind], Kind]:
@@ -48,8 +50,6 @@ def word_losses(logits: Tensor, targets: Tensor, pad: int, smoothing: float = 0.
 class Objective:
     """Of the captions of a batch; `references` are the captions of each training video."""
 
-    fixed_shapes: ClassVar[bool] = True  # whether the loss is a weighted sum over the words of the given captions
-
     def __init__(
         self,
         settings: TrainSection,
@@ -58,6 +58,11 @@ class Objective:
         references: Mapping[str, Sequence[str]],
     ) -> None:
         self.settings, self.search, self.vocabulary, self.references = settings, search, vocabulary, references
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether the loss is a sum over the words of `examples`, weighted by caption, that `loss` gives."""
+        return True
 
     def caption_weights(self) -> Mapping[str, Sequence[float]] | None:
         """What each caption of each training video counts; None: the same."""
@@ -115,87 +120,101 @@ class RewardObjective(Objective):
     keeps the language that the reward does not see.
     """
 
-    fixed_shapes = False
+    @property
+    def fixed_shapes(self) -> bool:
+        return False
 
     @cached_property
     def reward(self) -> CiderReward:
         return reward_of(self.references, self.vocabulary, self.settings.rouge_weight)
 
     def examples(self, model: CaptionModel, batch: Batch) -> Batch:
-        """The model's own captions [B, S, L + 1], then the given ones; the rewards [B, S] are a target."""
-        pad = self.vocabulary.pad
         with inference(model):
             memory = model.encode(batch.features, batch.lengths, batch.category)
-            own = self.draw(model, memory)  # [B, S, L + 1]
-            baseline = self.baseline(model, memory, batch.ids)
+            return self.with_own(model, memory, batch, WordByWord.run)
+
+    def with_own(self, model: CaptionModel, memory: Memory, batch: Batch, run: Run) -> Batch:
+        """The batch with captions of the model's own, found by `run`; `memory` may hold more videos, after its own."""
+
+        def said(search: WordByWord) -> Tensor:
+            """Words [B, W, L + 1] on the host."""
+            words = run(search, model, memory).words[: len(batch)].cpu()
+            return words[:, :, : int((words != self.vocabulary.pad).sum(-1).max())]
+
+        own = said(self.search_own(tensors(memory)[0].device))
+        return self.scored(batch, own, self.rewards(batch.ids, own), self.baseline(batch.ids, said))
+
+    def scored(self, batch: Batch, own: Tensor, rewards: Tensor, baseline: Tensor | None) -> Batch:
+        """The model's own captions [B, S, L + 1], then the given ones; the rewards [B, S] are a target."""
         longest = max(own.shape[2], batch.words.shape[2])
-        words = torch.cat([F.pad(part, (0, longest - part.shape[2]), value=pad) for part in (own, batch.words)], dim=1)
-        targets = batch.targets | {REWARDS: self.rewards(batch.ids, own)}
-        return replace(batch, words=words, targets=targets if baseline is None else targets | {BASELINE: baseline})
+        both = (own.to(batch.words.device), batch.words)
+        padded = [F.pad(part, (0, longest - part.shape[2]), value=self.vocabulary.pad) for part in both]
+        targets = batch.targets | {REWARDS: rewards.to(batch.words.device)}
+        return replace(batch, words=torch.cat(padded, dim=1), targets=targets)
 
     def own(self, batch: Batch) -> int:
         return batch.targets[REWARDS].shape[1]
 
-    def draw(self, model: CaptionModel, memory: object) -> Tensor:
+    def search_own(self, device: torch.device) -> WordByWord:
+        """What finds the captions that are rewarded."""
         raise NotImplementedError
 
-    def baseline(self, model: CaptionModel, memory: object, ids: Sequence[str]) -> Tensor | None:
-        """What is taken off the rewards of each video, [B]; None: nothing."""
+    def baseline(self, ids: Sequence[str], said: Callable[[WordByWord], Tensor]) -> Tensor | None:
+        """What is taken off the rewards of each video, [B]; None: nothing. `said` gives what another search finds."""
         return None
 
-    def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
-        """Log-probabilities and rewards [B, S] → what each video's captions earn, or what has its gradient, [B].
-
-        The rewards are what is above the baseline, where there is one.
-        """
-        raise NotImplementedError
-
-    def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        samples, targets = self.own(batch), batch.words[:, :, 1:]
-        own = word_losses(logits[:, :samples].float(), targets[:, :samples], self.vocabulary.pad)  # [B, S, L]
-        rewards = batch.targets[REWARDS]
-        if BASELINE in batch.targets:
-            rewards = rewards - batch.targets[BASELINE][:, None]
-        earned = self.earned(-own.sum(-1), rewards).mean()
-        given = self.loss(logits[:, samples:], targets[:, samples:])
-        return self.settings.xe_weight * given - earned * batch.caption_count
-
     def rewards(self, ids: Sequence[str], own: Tensor) -> Tensor:
-        """Of each caption, [B, S]."""
+        """Of each caption, [B, S]; own [B, S, L + 1] is on the host."""
         owners = [id for id in ids for _ in range(own.shape[1])]
-        found = torch.from_numpy(self.reward(owners, own.flatten(0, 1).cpu().numpy())).float()
-        return found.view(own.shape[:2]).to(own.device)
+        return torch.from_numpy(self.reward(owners, own.flatten(0, 1).numpy())).float().view(own.shape[:2])
 
 
 class SelfCritical(RewardObjective):
     """Captions are drawn by chance: those that earn more than a baseline become likelier, those that earn less rarer.
 
-    It raises what greedy search finds, and lowers what a beam does: likely sentences become safe ones.
+    It raises what greedy search finds, and lowers what a beam does: likely sentences become safe ones. What a caption
+    earned is known before the model learns from it: the loss is a sum over words, weighted by caption.
     """
 
-    def draw(self, model: CaptionModel, memory: object) -> Tensor:
-        return sample(model, memory, self.search.limits, count=self.settings.samples).words  # type: ignore[arg-type]
+    @property
+    def fixed_shapes(self) -> bool:
+        return not self.settings.label_smoothing  # which is for the given captions alone
 
-    def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
-        return (rewards * logprob).mean(1)
+    def search_own(self, device: torch.device) -> WordByWord:
+        return Rollout(self.search.limits, self.settings.samples, temperature=1.0, generator=seeded(device))
+
+    def advantages(self, rewards: Tensor, baseline: Tensor | None) -> Tensor:
+        """What each caption earned above the baseline, [B, S]."""
+        return rewards if baseline is None else rewards - baseline[:, None]
+
+    def scored(self, batch: Batch, own: Tensor, rewards: Tensor, baseline: Tensor | None) -> Batch:
+        """The mean advantage of a video's captions counts as much as one given caption of `xe_weight` 1."""
+        earned = self.advantages(rewards, baseline) * batch.caption_count / max(1, rewards.numel())
+        weights = F.pad(earned, (0, batch.words.shape[1]), value=self.settings.xe_weight)
+        return replace(super().scored(batch, own, rewards, baseline), weights=weights.to(batch.words.device))
+
+    def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        own, targets, weights = self.own(batch), batch.words[:, :, 1:], batch.weights
+        assert weights is not None
+        drawn = word_losses(logits[:, :own], targets[:, :own], self.vocabulary.pad)  # [B, S, L]
+        given = self.loss(logits[:, own:], targets[:, own:], weights[:, own:, None])
+        return (weights[:, :own, None] * drawn).sum() + given
 
 
 @register_objective("scst-loo")
 class LeaveOneOut(SelfCritical):
     """The baseline of a caption is the mean reward of the video's others."""
 
-    def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
-        others = (rewards.sum(1, keepdim=True) - rewards) / (rewards.shape[1] - 1)
-        return super().earned(logprob, rewards - others)
+    def advantages(self, rewards: Tensor, baseline: Tensor | None) -> Tensor:
+        return rewards - (rewards.sum(1, keepdim=True) - rewards) / (rewards.shape[1] - 1)
 
 
 @register_objective("scst-greedy")
 class Greedy(SelfCritical):
     """The baseline is the reward of what greedy search says, without dropout (Rennie et al., 2017)."""
 
-    def baseline(self, model: CaptionModel, memory: object, ids: Sequence[str]) -> Tensor:
-        said = greedy(model, memory, self.search.limits).words  # type: ignore[arg-type]
-        return self.rewards(ids, said)[:, 0]
+    def baseline(self, ids: Sequence[str], said: Callable[[WordByWord], Tensor]) -> Tensor:
+        return self.rewards(ids, said(Rollout(self.search.limits)))[:, 0]
 
 
 @register_objective("scst-consensus")
@@ -211,8 +230,8 @@ class Consensus(SelfCritical):
         mean = mean_consensus(found)
         return {id: sum(scores) / len(scores) if len(scores) > 1 else mean for id, scores in found.items()}
 
-    def baseline(self, model: CaptionModel, memory: object, ids: Sequence[str]) -> Tensor:
-        return torch.tensor([self.consensus[id] for id in ids], device=tensors(memory)[0].device)
+    def baseline(self, ids: Sequence[str], said: Callable[[WordByWord], Tensor]) -> Tensor:
+        return torch.tensor([self.consensus[id] for id in ids])
 
 
 @register_objective("beam-reward")
@@ -222,14 +241,19 @@ class BeamReward(RewardObjective):
     The search learns to prefer the better ones.
     """
 
-    def draw(self, model: CaptionModel, memory: object) -> Tensor:
-        # `beam_search` would capture a graph per shape on a GPU, and training meets many shapes, each a few times.
-        search = BeamSearch(self.search.limits, self.settings.samples, self.search.length_penalty)
-        beams = search.run(model, memory)  # type: ignore[arg-type]
-        return beams.words[:, :, : int(beams.said) + 1]
+    def search_own(self, device: torch.device) -> WordByWord:
+        return BeamSearch(self.search.limits, self.settings.samples, self.search.length_penalty)
 
     def earned(self, logprob: Tensor, rewards: Tensor) -> Tensor:
+        """Log-probabilities and rewards [B, S] → what is expected of each video's captions, [B]."""
         return (logprob.softmax(1) * rewards).sum(1)
+
+    def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        samples, targets = self.own(batch), batch.words[:, :, 1:]
+        own = word_losses(logits[:, :samples].float(), targets[:, :samples], self.vocabulary.pad)  # [B, S, L]
+        earned = self.earned(-own.sum(-1), batch.targets[REWARDS]).mean()
+        given = self.loss(logits[:, samples:], targets[:, samples:])
+        return self.settings.xe_weight * given - earned * batch.caption_count
 
 
 def reward_of(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch
@@ -14,10 +15,12 @@ from hoca.data import Batch
 from hoca.devices import capturing
 from hoca.distributed import Distributed, FlatGradients
 from hoca.errors import UserError
-from hoca.models import Weighted
+from hoca.generation.captured import search_captured
+from hoca.generation.step import WordByWord, inference
+from hoca.models import CaptionModel, Memory, Weighted
 from hoca.models.interface import ScoresPlaces
 from hoca.training.fixed_shapes import Features, Inputs, Shape, lay_out
-from hoca.training.objectives import WORDS, Objective, TeacherForcing, reported, summed
+from hoca.training.objectives import WORDS, Objective, RewardObjective, TeacherForcing, reported, summed
 from hoca.training.recipe import TrainSection
 from hoca.training.state import State
 
@@ -30,10 +33,11 @@ class Step(Protocol):
 
 
 def choose_step(settings: TrainSection, state: State, objective: Objective) -> Step:
-    """`auto` captures on a GPU, but not where rewards have to be looked up on the host within the step."""
+    """`auto` captures on a GPU, but not where the loss is no weighted sum over words."""
     gpu = state.dist.device.type == "cuda"
     if settings.cuda_graph == "on" and not (gpu and objective.fixed_shapes):
-        why = f"cannot train for {settings.objective}, which needs the host within a step" if gpu else "needs a GPU"
+        smooth = " with label_smoothing" if settings.label_smoothing else ""
+        why = f"cannot train for {settings.objective}{smooth}" if gpu else "needs a GPU"
         raise UserError(f"cuda_graph=on {why}: use cuda_graph=auto")
     if settings.cuda_graph == "off" or not gpu or not objective.fixed_shapes:
         return PlainStep(settings, state, objective)
@@ -85,6 +89,35 @@ class StaticStep:
         return len(self._inputs)
 
     def __call__(self, batch: Batch, rate: float) -> Losses:
+        inputs = self._filled(self._examples(batch))
+        set_rate(self.state.optimizer, rate)
+        average = self.state.average
+        first = average is not None and int(average.n_averaged) == 0
+        losses = self._run(inputs, first=first)
+        if average is not None:
+            if first:
+                average.update_parameters(self.state.model)
+            else:
+                average.n_averaged += 1
+        return losses
+
+    def _examples(self, batch: Batch) -> Batch:
+        """With captions of the model's own, where the objective has such."""
+        if not isinstance(self.objective, RewardObjective):
+            return batch
+        model = self.state.model
+        inputs = self._filled(replace(batch, words=batch.words[:, :1, :2], weights=None, targets={}))  # its videos
+        with inference(model), autocast(self.settings, self.state.dist):
+            return self.objective.with_own(model, self._encode(inputs), batch, self._search)
+
+    def _encode(self, inputs: Inputs) -> Memory:
+        return self.state.model.encode(inputs.features, inputs.lengths, inputs.category)
+
+    def _search(self, search: WordByWord, model: CaptionModel, memory: Memory) -> Any:
+        return search.run(model, memory)
+
+    def _filled(self, batch: Batch) -> Inputs:
+        """The batch where a step of its shape reads it."""
         config = self.state.model.config
         pad = self.state.model.vocabulary.pad
         shape, numbers = lay_out(batch, videos=self.videos, pad=pad, max_steps=config.max_steps)
@@ -94,16 +127,7 @@ class StaticStep:
             self._inputs[shape] = Inputs(shape, config.modalities, self.state.dist.device, self._features)
         self._inputs.move_to_end(shape)
         self._inputs[shape].fill(batch, numbers)
-        set_rate(self.state.optimizer, rate)
-        average = self.state.average
-        first = average is not None and int(average.n_averaged) == 0
-        losses = self._run(self._inputs[shape], first=first)
-        if average is not None:
-            if first:
-                average.update_parameters(self.state.model)
-            else:
-                average.n_averaged += 1
-        return losses
+        return self._inputs[shape]
 
     def _run(self, inputs: Inputs, *, first: bool) -> Losses:
         """`first`: the running average of the weights has not begun."""
@@ -158,6 +182,7 @@ class CapturedStep(StaticStep):
         super().__init__(settings, state, objective)
         self._pool = torch.cuda.graph_pool_handle()
         self._graphs: OrderedDict[Shape, tuple[torch.cuda.CUDAGraph, Losses]] = OrderedDict()
+        self._encoders: dict[Shape, tuple[torch.cuda.CUDAGraph, Memory] | None] = {}
         self._seen: set[Shape] = set()
 
     def _run(self, inputs: Inputs, *, first: bool) -> Losses:
@@ -174,6 +199,25 @@ class CapturedStep(StaticStep):
         graph.replay()
         return losses
 
+    def _encode(self, inputs: Inputs) -> Memory:
+        shape = inputs.shape
+        if shape not in self._encoders:
+            self._encoders[shape] = None
+            return super()._encode(inputs)
+        kept = self._encoders[shape]
+        if kept is None:
+            graph = torch.cuda.CUDAGraph()
+            torch.clear_autocast_cache()  # the graph casts weights itself: they change
+            with capturing(graph, pool=self._pool):
+                memory = super()._encode(inputs)
+            torch.clear_autocast_cache()
+            kept = self._encoders[shape] = graph, memory
+        kept[0].replay()
+        return kept[1]
+
+    def _search(self, search: WordByWord, model: CaptionModel, memory: Memory) -> Any:
+        return search_captured(search, model, memory)
+
     def _capture(self, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Losses]:
         self.state.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
@@ -184,6 +228,7 @@ class CapturedStep(StaticStep):
 
     def _forget(self, shape: Shape) -> None:
         self._graphs.pop(shape, None)
+        self._encoders.pop(shape, None)
         self._seen.discard(shape)
 
 
