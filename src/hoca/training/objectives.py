@@ -221,7 +221,8 @@ class Greedy(SelfCritical):
 class Consensus(SelfCritical):
     """The baseline is what the video's captions earn, each against the others, on average (Phan et al., 2017).
 
-    CIDEr-D alone, whatever else is rewarded. A video's only caption has no others: the baseline is then that of the mean video.
+    CIDEr-D alone, whatever else is rewarded. A video's only caption has no others: the baseline is then that of the
+    mean video.
     """
 
     @cached_property
