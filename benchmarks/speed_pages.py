@@ -21,6 +21,10 @@ RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 BLOCK = re.compile(r"(<!-- (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 PATHS = {"word by word": "#9aa5b1", "plain": "#5b8def", "captured": "#1b4f9c"}
 MODELS = ("hoca-u", "l-hoca-ubt", "hoca-ubt")
+PAPERS = {"hoca-u": ("4.1", "16418"), "l-hoca-ubt": ("5.6", "24615"), "hoca-ubt": ("9.7", "37040")}  # its Table 3
+PAPERS_EPOCHS, PAPERS_BATCH = 100, 25
+VIDEOS, CAPTIONS = 6513, 20  # of MSR-VTT's training split
+FAST_EPOCHS = 8  # as recipes/msvd-fast.yaml has, with all captions of a video in a batch
 Row = dict[str, str]
 Columns = dict[str, Callable[[Row], str]]
 
@@ -40,6 +44,11 @@ def rows_of(name: str, *, cpu: bool = False) -> list[Row]:
 
 def by_model(name: str) -> list[Row]:
     return sorted(rows_of(name), key=lambda row: MODELS.index(row["model"]))
+
+
+def epochs() -> list[Row]:
+    """Those with all captions of a video in a batch."""
+    return [row for row in by_model("train-epoch") if int(row["captions"]) == CAPTIONS]
 
 
 def train_table() -> str:
@@ -119,7 +128,68 @@ def epoch_table() -> str:
         "peak GB": lambda row: row["peak_gb"],
         "commit": itemgetter("commit"),
     }
-    return markdown(by_model("train-epoch"), columns)
+    return markdown(epochs(), columns)
+
+
+def table_3() -> str:
+    """The paper's, and beside it what the same training takes here: measured over some steps and multiplied."""
+    found: list[Row] = []
+
+    def add(model: str, what: str, gb: str, seconds: float, measured: str) -> None:
+        found.append(
+            {"model": model, "what": what, "gb": f"{float(gb):.1f}", "seconds": f"{seconds:,.0f}", "measured": measured}
+        )
+
+    for model, (space, seconds) in PAPERS.items():
+        add(model, "the paper", space, float(seconds), "")
+        for row in rows_of("train"):
+            if (row["model"], row["path"]) == (model, "captured"):
+                steps = math.ceil(VIDEOS * CAPTIONS / PAPERS_BATCH) * PAPERS_EPOCHS
+                what = f"{PAPERS_BATCH} pairs, captions of 30 words, {row['precision']}, {PAPERS_EPOCHS} epochs"
+                together = row.get("together") or 10  # as in rows that do not say
+                measured = f"{row['calls']} × {together} steps, of {steps:,}"
+                add(model, what, row["peak_gb"], steps * float(row["ms"]) / 1e3, measured)
+        for row in rows_of("train-epoch"):
+            if (row["model"], row["epoch"]) != (model, "2"):
+                continue
+            pairs = row["captions"] == "1"
+            times = PAPERS_EPOCHS * CAPTIONS if pairs else FAST_EPOCHS
+            name = f"{PAPERS_BATCH} pairs" if pairs else f"{row['videos']} videos × {row['captions']} captions"
+            what = f"{name}, {row['precision']}, {PAPERS_EPOCHS if pairs else FAST_EPOCHS} epochs"
+            add(model, what, row["peak_gb"], times * float(row["seconds"]), f"{row['batches']} steps, × {times:,}")
+    columns: Columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "training": itemgetter("what"),
+        "GB": itemgetter("gb"),
+        "seconds": itemgetter("seconds"),
+        "measured over": itemgetter("measured"),
+    }
+    return markdown(found, columns)
+
+
+def reward_table() -> str:
+    columns: Columns = {
+        "model": lambda row: f"`{row['model']}`",
+        "objective": lambda row: f"{row['objective']}, {row['path']}, {row['precision']}",
+        "ms a step": lambda row: f"{float(row['ms']):.2f} ({float(row['ms_low']):.2f}–{float(row['ms_high']):.2f})",
+        "× `xe`": itemgetter("time_to_xe"),
+        "peak GB": lambda row: f"{float(row['peak_gb']):.2f}",
+        "commit": itemgetter("commit"),
+    }
+    return markdown(rows_of("reward"), columns)
+
+
+def exponents_table() -> str:
+    columns: Columns = {
+        "against": itemgetter("axis"),
+        "attention": lambda row: row["attention"].replace("_", "-"),
+        "path": itemgetter("path"),
+        "up to": itemgetter("to"),
+        "the paper's formula": itemgetter("formula"),
+        "bytes": itemgetter("bytes"),
+        "time": lambda row: f"{row['ms']} (up to {row['ms_to']})" if row["ms"] else "",
+    }
+    return markdown(rows_of("complexity-exponents"), columns)
 
 
 def generate_table() -> str:
@@ -209,7 +279,7 @@ def joined_table() -> str:
 def scaling_table() -> str:
     """Seconds of an epoch on n GPUs: the step as measured, and after it the sum of all gradients in a ring."""
     found = []
-    for row in [row for row in by_model("train-epoch") if row["epoch"] == "2"]:
+    for row in [row for row in epochs() if row["epoch"] == "2"]:
         step, size = float(row["seconds"]) / float(row["batches"]), float(row["gradient_bytes"])
         for gpus, (link, rate, hop) in LINKS.items():
             exchange = 2 * (gpus - 1) / gpus * size / rate + 2 * (gpus - 1) * hop
@@ -233,7 +303,7 @@ def scaling_table() -> str:
 def goals_table() -> str:
     """What the project set out to reach, beside what was measured."""
     step = {(row["model"], row["path"], row["precision"]): row for row in rows_of("train")}
-    epoch = {row["model"]: row for row in by_model("train-epoch") if row["epoch"] == "2"}
+    epoch = {row["model"]: row for row in epochs() if row["epoch"] == "2"}
     search = {(row["model"], row["path"], row["precision"]): row for row in rows_of("generate")}
     scores = [row for row in rows_of("attention") if row["path"] == "fused" and row["share_of_limit"]]
     if not step or not epoch or not search:
@@ -299,6 +369,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "train": train_table,
     "train-conditions": lambda: conditions_line("train"),
     "epoch": epoch_table,
+    "table-3": table_3,
+    "reward": reward_table,
+    "reward-conditions": lambda: conditions_line("reward"),
     "epoch-conditions": lambda: conditions_line("train-epoch"),
     "generate": generate_table,
     "generate-conditions": lambda: conditions_line("generate"),
@@ -309,6 +382,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "tiles-conditions": lambda: conditions_line("attention-tiles"),
     "curves": curves_table,
     "curves-conditions": lambda: conditions_line("train-curves"),
+    "complexity-exponents": exponents_table,
     "complexity-conditions": lambda: conditions_line("complexity"),
     "profile-unary": lambda: profile("train-hoca-u-bf16"),
     "profile-bf16": lambda: profile("train-l-hoca-ubt-bf16"),

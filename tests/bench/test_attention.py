@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hoca.bench import complexity
+from hoca.bench import CONDITIONS, complexity
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -65,3 +66,16 @@ def test_complexity_grows_as_the_formulas_say(tmp_path: Path) -> None:
     assert counted("rank", "low_rank", "contracted", "peak_bytes") == sorted(
         counted("rank", "low_rank", "contracted", "peak_bytes")
     )
+    slopes = {(r["axis"], r["attention"], r["path"]): r for r in rows_of(tmp_path / "complexity-exponents.csv")}
+    assert float(slopes["steps", "exact", "literal"]["formula"]) == pytest.approx(
+        math.log2((8**3 + 3 * 8**2 + 3 * 8) / (4**3 + 3 * 4**2 + 3 * 4)), abs=0.01
+    )
+    assert slopes["rank", "low_rank", "contracted"]["ms"] == ""  # which needs a GPU
+
+
+def test_an_exponent_is_that_of_the_upper_half() -> None:
+    about = dict.fromkeys(CONDITIONS, "") | {"axis": "steps", "attention": "exact", "path": "literal"}
+    sizes = (1, 2, 4, 8)
+    rows = [about | {"steps": t, "formula": t**2, "peak_bytes": 5 * max(16, t**3), "ms": ""} for t in sizes]
+    (found,) = complexity.exponents(rows[:2] + [row | {"ms": 0.1 * row["steps"]} for row in rows[2:]])
+    assert [found[name] for name in ("to", "formula", "bytes", "ms_to", "ms")] == [8, "2.00", "3.00", 8, "1.00"]

@@ -7,20 +7,24 @@
 variables and what each layer gives. `largest` and `peak_bytes` are what forward and backward allocate for all words and
 videos, each tensor seen as it is made. `literal` is the paper's own order of work, which forms the order-n tensor.
 Times and the fused path need a GPU; a size that needs more than `most` bytes is counted there too, but not run. What
-is not fused is counted without being computed.
+is not fused is counted without being computed. A second table, `…-exponents.csv`, has the slopes of all of these over
+the upper half of each axis, both in logarithms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hoca import ops
-from hoca.bench import Row, conditions, measure, replayed, write_rows
+from hoca.bench import CONDITIONS, Row, conditions, measure, replayed, write_rows
 from hoca.errors import UserError
 from hoca.ops.allocations import AllocationWatch
 from hoca.options import option
@@ -34,8 +38,8 @@ PAPERS = (("contracted", "unary"), ("contracted", "low_rank"), ("literal", "exac
 
 @dataclass(frozen=True)
 class Options:
-    modalities: list[int] = option([2, 3, 4, 5], "numbers of them to measure")
-    steps: list[int] = option([10, 20, 40, 80], "of each modality, to measure")
+    modalities: list[int] = option([2, 3, 4, 5, 6], "numbers of them to measure")
+    steps: list[int] = option([10, 20, 40, 80, 160, 320, 640], "of each modality, to measure")
     ranks: list[int] = option([1, 2, 4, 8, 16], "of low-rank attention, to measure")
     base_modalities: int = option(3, "where steps and rank are varied", least=1)
     base_steps: int = option(20, "where modalities and rank are varied", least=1)
@@ -92,11 +96,12 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
             "ms": ms,
         }
         rows.append(row)
+        write_rows(out, [row], KEYS)  # one by one: what is measured stays if the rest is stopped
         say(
             f"{case.axis:10} {case.attention:8} {case.path:10} N {case.modalities} T {case.steps:3} K {case.rank:2}"
             f"  formula {row['formula']:>13,}  peak {watch.peak / 1e9:>12,.2f} GB  {ms or '-'} ms"
         )
-    write_rows(out, rows, KEYS)
+    write_rows(out.with_name(f"{out.stem}-exponents{out.suffix}"), exponents(rows), ("axis", "attention", "path"))
     if options.plot:
         draw(rows, Path(options.plot))
         say(f"drawn in {options.plot}")
@@ -145,9 +150,14 @@ def _pass(case: Case, options: Options, device: torch.device | str) -> Callable[
 
 
 def _count(case: Case, options: Options, device: torch.device) -> AllocationWatch:
-    """On the meta device, which computes nothing, where that is possible."""
+    """On the meta device, which computes nothing; fused kernels have to run, where contracting needs at most `most`."""
+    fused = case.path == "fused"
     with ops.workspace(UNLIMITED), AllocationWatch() as watch:
-        _pass(case, options, device if case.path == "fused" else "meta")()
+        _pass(replace(case, path="contracted") if fused else case, options, "meta")()
+    if not fused or watch.peak > options.most:
+        return watch
+    with ops.workspace(UNLIMITED), AllocationWatch() as watch:
+        _pass(case, options, device)()
     return watch
 
 
@@ -158,6 +168,34 @@ def _time(case: Case, options: Options, device: torch.device, peak: int) -> str:
     with ops.workspace(UNLIMITED):
         call = replayed(_pass(case, options, device), device)
     return f"{1e3 * measure(call, device, calls=5, warmup=1, at_most=3.0).median:.4g}"
+
+
+def exponents(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Slopes of the formula, of bytes and of milliseconds over an axis, in logarithms. All rows are of one device.
+
+    They are of the upper half of the axis, and for times of the upper half of what was run, which ends at `ms_to`.
+    """
+    found: list[Row] = []
+    for axis, attention, path in dict.fromkeys((row["axis"], row["attention"], row["path"]) for row in rows):
+        mine = [row for row in rows if (row["axis"], row["attention"], row["path"]) == (axis, attention, path)]
+        mine.sort(key=lambda row: int(row[axis]))
+        timed = [row for row in mine if row["ms"]]
+        found.append(
+            {name: mine[-1][name] for name in CONDITIONS}
+            | {"axis": axis, "attention": attention, "path": path, "to": mine[-1][axis]}
+            | {"formula": _slope(mine, axis, "formula"), "bytes": _slope(mine, axis, "peak_bytes")}
+            | {"ms_to": timed[-1][axis] if timed else "", "ms": _slope(timed, axis, "ms")}
+        )
+    return found
+
+
+def _slope(rows: Sequence[Mapping[str, Any]], axis: str, column: str) -> str:
+    """Of the upper half of the rows, which are in the order of the axis; nothing where there are fewer than two."""
+    half = rows[-max(2, math.ceil(len(rows) / 2)) :]
+    if len(half) < 2:
+        return ""
+    points = [(math.log(float(row[axis])), math.log(float(row[column]))) for row in half]
+    return f"{statistics.linear_regression(*zip(*points, strict=True)).slope:.2f}"
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -194,7 +232,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                     words = int(chosen[0]["videos"]) * int(chosen[0]["words"])
                     plot.plot(x, [4e-9 * words * int(row["formula"]) for row in chosen], linestyle=":", color=colour)
             plot.set(xlabel={"modalities": "modalities", "steps": "steps of each", "rank": "rank"}[axis], yscale="log")
-            plot.set_xticks(sorted({int(row[axis]) for row in rows if row["axis"] == axis}))
+            ticks = sorted({int(row[axis]) for row in rows if row["axis"] == axis})
+            if axis == "steps":
+                plot.set_xscale("log")
+                plot.set_xticks([], minor=True)
+            plot.set_xticks(ticks, [str(tick) for tick in ticks])
     plots[0][0].set_ylabel("GB, forward and backward\n(dotted: the paper's formula)")
     if len(scales) > 1:
         plots[1][0].set_ylabel("ms, forward and backward")

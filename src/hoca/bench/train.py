@@ -2,6 +2,7 @@
 
     hoca bench train                                    # the paper's size: on a GPU a few minutes
     hoca bench train models='[l-hoca-ubt]' epoch=false
+    hoca bench train step=false epoch_captions=1        # the epoch alone, with the paper's batches of pairs
     hoca bench train lengths=MSRVTT                     # the folder of the official captions, for the epoch
 
 `word by word` is the paper's description, `plain` all words at once, `captured` the same as CUDA graphs; `joined` adds
@@ -46,6 +47,7 @@ class Options(Sizes):
     models: list[str] = option([UNARY, "l-hoca-ubt", "hoca-ubt"], "to measure, see `hoca models`")
     word_by_word: bool = option(True, "measure the paper's own order of work, too")
     joined: list[str] = option(["l-hoca-ubt"], "models whose `joined` paths are measured")
+    step: bool = option(True, "measure steps; otherwise the epoch alone")
     calls: int = option(15, "timings of each path", least=LEAST_CALLS)
     together: int = option(10, "steps in a timing", least=1)
     compare: int = option(200, "steps over which plain and captured losses are compared; 0 = none", least=0)
@@ -74,8 +76,8 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
     joined = [PathOption("plain, joined", "float32", PlainStep, joined=True)]
     joined += [PathOption("captured, joined", precision, captured, joined=True) for precision in ALLOWED]
     rows = []
-    with _process_group(bool(options.joined), device):
-        for name in options.models:
+    with _process_group(options.step and bool(options.joined), device):
+        for name in options.models if options.step else ():
             rows += _rows_of_model(options, name, paths + joined if name in options.joined else paths, device)
             _compare_with_unary(rows, options.models)
             write_rows(out, rows, KEYS)
@@ -98,7 +100,8 @@ def _rows_of_model(options: Options, name: str, paths: list[PathOption], device:
         found = expected if path is paths[0] else _losses(options, name, path, batches, 4)
         error = max(abs(a - b) / abs(b) for a, b in zip(found, expected, strict=True))
         correct = error <= ALLOWED[path.precision]
-        timing, memory = _cost(options, name, path, batches)
+        together = 1 if path.name == "word by word" else options.together
+        timing, memory = _cost(options, name, path, batches, together)
         slowest = slowest or timing
         against = ratio(slowest, timing, correct=correct) if options.word_by_word else ""
         rows.append(
@@ -106,6 +109,7 @@ def _rows_of_model(options: Options, name: str, paths: list[PathOption], device:
             | {"model": name, "path": path.name, "precision": path.precision}
             | {f.name: getattr(options, f.name) for f in fields(Sizes)}
             | timing.columns()
+            | {"together": together}
             | {"peak_gb": memory and f"{memory / 1e9:.3f}", "error": f"{error:.2g}", "correct": correct}
             | {"times_faster": against, "time_to_unary": "", "memory_to_unary": ""}
         )
@@ -128,13 +132,14 @@ def _losses(
         return [float(step(batch, RATE)["loss"]) / batch.caption_count for batch in islice(in_turn(batches), count)]
 
 
-def _cost(options: Options, name: str, path: PathOption, batches: list[Batch]) -> tuple[Timing, int | None]:
-    slow = path.name == "word by word"
+def _cost(
+    options: Options, name: str, path: PathOption, batches: list[Batch], together: int
+) -> tuple[Timing, int | None]:
     device = _device(batches)
     with _step(options, name, path, device, dropout=0.5) as step:
         turn = in_turn(batches)
         memory = peak_memory(lambda: [step(next(turn), RATE) for _ in range(3)], device)  # the capture is among them
-        calls, together = (min(5, options.calls), 1) if slow else (options.calls, options.together)
+        calls = min(5, options.calls) if path.name == "word by word" else options.calls
         timing = measure(lambda: step(next(turn), RATE), device, calls=calls, together=together)
         if options.profiles and path.name == "captured" and device.type == "cuda":
             write_profile(lambda: step(next(turn), RATE), Path(options.profiles) / f"train-{name}-{path.precision}.txt")
