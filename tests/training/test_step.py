@@ -286,12 +286,15 @@ def test_captured_steps_have_the_losses_of_plain_ones_by_name(
         for of in (plain, fast):
             of.batches.set_epoch(epoch)
         for pair in zip(plain.batches, fast.batches, strict=True):
-            expected, found = (
-                {name: float(value) for name, value in of.step(batch, 1e-3).items()}
-                for of, batch in zip((plain, fast), pair, strict=True)
-            )
+            expected, found = (_seeded_losses(of.step, batch) for of, batch in zip((plain, fast), pair, strict=True))
             assert list(found) == list(expected)
             assert found == pytest.approx(expected, rel=1e-3)
+
+
+def _seeded_losses(step: Step, batch: Batch) -> dict[str, float]:
+    """Both kinds of step draw the same captions."""
+    torch.manual_seed(0)
+    return {name: float(value) for name, value in step(batch, 1e-3).items()}
 
 
 @needs_gpu
