@@ -47,11 +47,14 @@ class Group:
 
     def gradients(self, kind: str, backend: str = "auto") -> dict[str, Tensor]:
         """The gradient of a fixed, uneven weighting of all real scores, by name of the input."""
-        inputs = self.inputs(kind)
-        total = weigh(self.scores(kind, backend))
+        return self.both(kind, backend)[1]
+
+    def both(self, kind: str, backend: str = "auto") -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Scores, and the gradients of the same pass."""
+        inputs, scores = self.inputs(kind), self.scores(kind, backend)
         # Of one modality, the factors are not used: their gradient is zero.
-        gradients = torch.autograd.grad(total, list(inputs.values()), materialize_grads=True)
-        return dict(zip(inputs, gradients, strict=True))
+        gradients = torch.autograd.grad(weigh(scores), list(inputs.values()), materialize_grads=True)
+        return scores, dict(zip(inputs, gradients, strict=True))
 
     def to(self, dtype: torch.dtype) -> Group:
         return self.map(lambda tensor: tensor.detach().to(dtype).requires_grad_())

@@ -40,10 +40,13 @@ def assert_near_reference(
 ) -> None:
     """`group` in float64 by the reference, against `fused`, which is the same in another form, by the kernels."""
     fused = fused or on_device(group.to(dtype))
-    for actual, expected in zip(fused.scores(kind, "fused"), group.scores(kind, "reference"), strict=True):
+    (scores, gradients), (expected_scores, expected_gradients) = (
+        fused.both(kind, "fused"),
+        group.both(kind, "reference"),
+    )
+    for actual, expected in zip(scores, expected_scores, strict=True):
         assert relative_error(actual, expected) <= slack * TOLERANCE[dtype]
-    expected_gradients = group.gradients(kind, "reference")
-    for (name, actual), tensor in zip(fused.gradients(kind, "fused").items(), fused.inputs(kind).values(), strict=True):
+    for (name, actual), tensor in zip(gradients.items(), fused.inputs(kind).values(), strict=True):
         assert actual.dtype == tensor.dtype, name
         assert relative_error(actual, expected_gradients[name]) <= slack * TOLERANCE[dtype], name
 
@@ -82,7 +85,11 @@ def test_bfloat16_keys_two_in_a_word(
     make_group: Callable[..., Any], steps: Sequence[int], size: int, masked: bool
 ) -> None:
     lengths = [[count, count // 2] for count in steps] if masked else None
-    group = make_group(steps, words=2, size=size, rank=1, lengths=lengths).to(torch.bfloat16).to(torch.float64)
+    group = (
+        make_group(steps, batch=1 + masked, words=2, size=size, rank=1, lengths=lengths)
+        .to(torch.bfloat16)
+        .to(torch.float64)
+    )
     assert_near_reference(group, "low_rank", torch.bfloat16)
 
 
@@ -94,7 +101,8 @@ def test_exact_attention_of_more_steps_than_one_tile_has(make_group: Callable[..
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_exact_attention_of_whole_tiles(make_group: Callable[..., Any], dtype: torch.dtype) -> None:
     """As models have them: what the compiler makes of aligned sizes is other code than that of odd ones."""
-    group = make_group((80, 80, 80), batch=1, words=1, size=64, rank=1).to(dtype).to(torch.float64)
+    size = 64 if DEVICE == "cuda" else 16  # interpreted, more channels are only more of the same
+    group = make_group((80, 80, 80), batch=1, words=1, size=size, rank=1).to(dtype).to(torch.float64)
     assert_near_reference(group, "exact", dtype)
 
 
@@ -127,23 +135,22 @@ def test_views_of_wider_tensors_need_no_copy(make_group: Callable[..., Any], kin
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("garbage", [float("nan"), 1e30], ids=str)
-def test_garbage_in_the_padding_does_not_matter(
-    make_group: Callable[..., Any], kind: str, garbage: float, dtype: torch.dtype
-) -> None:
+def test_garbage_in_the_padding_does_not_matter(make_group: Callable[..., Any], kind: str, dtype: torch.dtype) -> None:
     clean = on_device(make_group((7, 5), words=2, rank=1, lengths=[[7, 4], [1, 5]]).to(dtype))
-    dirty = replace(
-        clean,
-        keys=[
-            key.detach().masked_fill(~mask[:, :, None], garbage).requires_grad_()
-            for key, mask in zip(clean.keys, clean.masks, strict=True)
-        ],
-    )
-    for actual, expected in zip(dirty.scores(kind, "fused"), clean.scores(kind, "fused"), strict=True):
-        assert torch.equal(actual, expected)
-    expected_gradients = clean.gradients(kind, "fused")
-    for name, gradient in dirty.gradients(kind, "fused").items():
-        assert torch.equal(gradient, expected_gradients[name]), name
+    expected_scores, expected_gradients = clean.both(kind, "fused")
+    for garbage in (float("nan"), 1e30):
+        dirty = replace(
+            clean,
+            keys=[
+                key.detach().masked_fill(~mask[:, :, None], garbage).requires_grad_()
+                for key, mask in zip(clean.keys, clean.masks, strict=True)
+            ],
+        )
+        scores, gradients = dirty.both(kind, "fused")
+        for actual, expected in zip(scores, expected_scores, strict=True):
+            assert torch.equal(actual, expected)
+        for name, gradient in gradients.items():
+            assert torch.equal(gradient, expected_gradients[name]), name
     for i, mask in enumerate(clean.masks):
         assert (expected_gradients[f"keys[{i}]"][~mask] == 0).all()
 
@@ -181,7 +188,7 @@ def test_large_arguments_neither_overflow_nor_lose_their_difference(offset: floa
 
 @pytest.mark.parametrize("kind", ["unary", "low_rank"])
 def test_the_tanh_tensor_is_never_written(make_group: Callable[..., Any], kind: str) -> None:
-    batch, words, size, steps = 1, 24, 64, (12, 10)
+    batch, words, size, steps = 1, 16, 64, (12, 10)
     group = on_device(make_group(steps, batch=batch, words=words, size=size, rank=1).to(torch.float32))
     with AllocationWatch() as watch:
         group.gradients(kind, "fused")
