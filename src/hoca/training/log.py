@@ -25,7 +25,7 @@ class Log:
         self._bar = bar()
         self._task = self._bar.add_task("", total=epochs * batches, note="")
         self._scores = ""
-        self._plotted = 0.0
+        self._plotted = time.monotonic()
         self._events = _open_events(run)
 
     def start(self, step: int, rows: list[Row]) -> None:
