@@ -6,6 +6,7 @@ import csv
 import pickle
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hoca import assets, features, media
+from hoca import assets, features, load, media
 from hoca.assets import TABLE
 from hoca.errors import UserError
 from hoca.features import stretches
@@ -55,9 +56,9 @@ def fetched(*names: str) -> None:
             pytest.skip(f"needs the asset {name}: {error}")
 
 
-def network(name: str, precision: str = "auto") -> Network:
+def network(name: str, precision: str = "auto", device: str = "cpu") -> Network:
     backbone = BACKBONES[name]
-    return Network.load(backbone, weights_file(backbone, {}), torch.device("cpu"), precision)  # type: ignore[arg-type]
+    return Network.load(backbone, weights_file(backbone, {}), torch.device(device), precision)  # type: ignore[arg-type]
 
 
 def decoded(seconds: float = 4.0, seed: int = 0) -> DecodedVideo:
@@ -112,28 +113,27 @@ def test_stored_features_of_pictures_are_reproduced(name: str, shared_data: Path
     fetched(name)
     parity = script("extract_parity")
     wanted = parity["expected_pictures"](name)
-    made = dict(parity["pictures"](name, "cpu", "float32"))
-    each = [float(parity["cosines"](made[id], values)[0]) for id, values in wanted.items()]
+    made = dict(islice(parity["pictures"](name, "cpu", "float32"), 20))
+    each = [float(parity["cosines"](values, wanted[id])[0]) for id, values in made.items()]
     least, median = PICTURES[name]
-    assert len(each) == 60
+    assert len(each) == 20
     assert np.median(each) >= median
     assert min(each) >= least
 
 
 def test_stored_features_of_clips_are_reproduced(shared_data: Path) -> None:
-    fetched("dinov2-small", "i3d-kinetics-400", "soundnet-8")
+    fetched("i3d-kinetics-400", "soundnet-8")
     with open(shared_data / "msrvtt" / "clips.csv", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["file"] == "1" and float(row["fps"]) > 9]
     short = sorted(rows, key=lambda row: float(row["fps"]) * float(row["duration_s"]))
     id = next(row["video_id"] for row in short if row["has_audio"] == "1")
     expected = script("extract_parity")["expected_clips"]()
-    with features.Extractor(features.specify()) as extractor:
+    with features.Extractor(features.specify(image=None)) as extractor:
         made = extractor.extract(shared_data / "msrvtt" / "clips" / f"{id}.mp4")
     for name, values in made.features.items():
-        name = "dinov2-small" if name == "image" else name
         assert values.shape == expected[id][name].shape
         assert np.median(cosines(values, expected[id][name])) >= PARITY[name], (id, name)
-    assert extractor.seconds.keys() == {"image", "motion", "audio"}
+    assert extractor.seconds.keys() == made.features.keys() == {"motion", "audio"}
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -171,6 +171,33 @@ def test_bfloat16_gives_nearly_the_same(name: str) -> None:
     exact, rough = (network(name, precision)(batch) for precision in ("float32", "bf16"))
     assert exact.shape[-1] == BACKBONES[name].width
     assert cosines(exact, rough).min() > 0.995
+
+
+needs_int8 = pytest.mark.skipif(torch.backends.quantized.engine == "none", reason="torch has no int8 arithmetic here")
+
+
+@needs_int8
+def test_int8_is_near_float32() -> None:
+    """Not as near as bfloat16: 0.965 here, 0.939 to 0.977 of photos were measured, and some sentences change."""
+    pictures = decoded().pictures["image"]
+    exact, rough = (network("dinov2-small", precision)(pictures) for precision in ("float32", "int8"))
+    assert not np.array_equal(exact, rough)
+    assert cosines(exact, rough).min() > 0.95
+
+
+@needs_int8
+def test_int8_features_give_a_caption() -> None:
+    captioner = load()
+    with features.Extractor(captioner.specification, device="cpu", precision="int8") as extractor:
+        assert captioner.describe(extractor.features([decoded()])[0]).words
+
+
+def test_int8_is_refused_where_it_is_not_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="precision=int8 is for CPUs: use bf16 on a GPU"):
+        network("dinov2-small", "int8", device="meta")
+    monkeypatch.setattr(torch._C, "_get_qengine", lambda: 0)  # that of a processor without one
+    with pytest.raises(UserError, match="precision=int8: torch has no int8 arithmetic for this processor: use float32"):
+        network("dinov2-small", "int8")
 
 
 def test_a_clip_without_picture_or_sound_says_so() -> None:

@@ -55,7 +55,9 @@ def extract(
     ] = None,
     device: Device = "auto",
     threads: Threads = None,
-    precision: Annotated[str, typer.Option(metavar="PRECISION", help="auto, float32 or bf16.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(metavar="PRECISION", help="auto, float32, bf16 or, on a CPU, int8.")
+    ] = "auto",
     limit: Limit = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A CSV of each video; STORE/extraction.csv by default.")

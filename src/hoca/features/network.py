@@ -102,6 +102,8 @@ def _in_int8(module: nn.Module, device: torch.device) -> nn.Module:
     """Matrix products in int8, their inputs rounded as they come; convolutions and the rest stay in float32."""
     if device.type != "cpu":
         raise UserError("precision=int8 is for CPUs: use bf16 on a GPU")
+    if torch.backends.quantized.engine == "none":
+        raise UserError("precision=int8: torch has no int8 arithmetic for this processor: use float32")
     import warnings
 
     with warnings.catch_warnings():  # torch means to move this to a package of its own
