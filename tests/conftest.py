@@ -6,13 +6,17 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+from torch import Tensor
+
+from hoca.networks.dinov2 import DINOv2
 
 from .training.tiny import write_dataset
 
@@ -45,6 +49,26 @@ def _seeded() -> None:
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder dataset that is learned in seconds; tests read it and never change it."""
     return write_dataset(tmp_path_factory.mktemp("tiny"))
+
+
+@contextmanager
+def shallow() -> Iterator[None]:
+    """DINOv2 with the first of its twelve blocks alone, for tests that do not look at what its features say."""
+    whole = DINOv2.forward
+
+    def forward(self: DINOv2, pictures: Tensor) -> Tensor:
+        self.blocks = self.blocks[:1]
+        return whole(self, pictures)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DINOv2, "forward", forward)
+        yield
+
+
+@pytest.fixture
+def shallow_pictures() -> Iterator[None]:
+    with shallow():
+        yield
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def test_captions_without_a_video(hoca: Command, small: list[str], data: Path, t
 
 
 @pytest.mark.slow
-def test_the_tutorial(tmp_path: Path) -> None:
+def test_the_tutorial(tmp_path: Path, shallow_pictures: None) -> None:
     page = (ROOT / "docs" / "finetune.md").read_text(encoding="utf-8")
     commands = "".join(text for language, text in BLOCK.findall(page) if language == "sh").splitlines()
     workshop = Workshop(tmp_path)

@@ -93,7 +93,7 @@ def test_it_captions_files_and_the_second_one_quickly(captioner: VideoCaptioner,
 
 
 @pytest.mark.slow
-def test_the_command_line_takes_a_folder_and_needs_no_model(hoca: Command, clips: Path) -> None:
+def test_the_command_line_takes_a_folder_and_needs_no_model(hoca: Command, clips: Path, shallow_pictures: None) -> None:
     result = hoca("caption", clips, "--beam", "1")
     assert result.code == 0
     lines = result.out.splitlines()
@@ -101,7 +101,7 @@ def test_the_command_line_takes_a_folder_and_needs_no_model(hoca: Command, clips
 
 
 @pytest.mark.slow
-def test_it_stands_beside_its_sibling(hoca: Command, clips: Path, tmp_path: Path) -> None:
+def test_it_stands_beside_its_sibling(hoca: Command, clips: Path, tmp_path: Path, shallow_pictures: None) -> None:
     clip = sorted(clips.iterdir())[0]
     result = hoca("explain", clip, "--compare", "hoca-u", "--out", tmp_path / "report.html")
     assert result.code == 0
