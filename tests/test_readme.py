@@ -29,7 +29,7 @@ SIZES = {  # what makes a command quick
     "data prepare binding": "train=4 validation=2 test=3 seconds=2",
     "train binding": "epochs=1 batch_size=8 hidden=8 attention=8 embedding=8",
     "train finetune": "epochs=1 batch_size=1 captions_per_video=2",
-    "train msvd": "epochs=1 batch_size=100 captions_per_video=1 hidden=8 attention=8 embedding=8"
+    "train msvd": "epochs=1 batch_size=100 captions_per_video=0 hidden=8 attention=8 embedding=8"
     " min_count=100 max_words=5 precision=float32 beam=1",
 }
 
