@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed
 
+from hoca.data import Batch
 from hoca.distributed import Distributed, FlatGradients
 from hoca.errors import UserError
 from hoca.models import names
