@@ -6,7 +6,8 @@
 Two pieces of work, each as a command in a process of its own: an epoch of a small training (`hoca train`, without its
 first epoch) and some clips (`hoca caption`, without loading). Each runs alone, and beside one process that keeps a core
 busy. `default` is what hoca chooses, a number is OMP_NUM_THREADS, `torch` is torch without hoca: a thread per core, and
-threads that wait in a loop. Every run must give the losses and sentences of the first, or it gets no ratio.
+threads that wait in a loop. `times_best` compares with the best of those that sleep while they wait. Every run must
+give the losses and sentences of the first, or it gets no ratio.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ KEYS = ("work", "beside", "threads")
 SPINS = 300_000  # rounds that OpenMP waits in a loop unless it is told otherwise
 ALLOWED = 0.01  # relative difference of the losses, which are summed in another order
 BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): pass"  # ends with whoever started it, killed or not
+TORCH = "torch"  # the choice whose threads do not sleep
 BESIDE = {"nothing": 0, "one busy process": 1}
 
 
@@ -70,7 +72,7 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
     counts = options.counts or sorted({cores(), *(2**power for power in range(8) if 2**power < cores())})
     settings = {"default": {}, **{str(count): _fixed(count) for count in counts}}
     if options.torch:
-        settings["torch"] = _fixed(cores(), SPINS)
+        settings[TORCH] = _fixed(cores(), SPINS)
     with tempfile.TemporaryDirectory() as folder:
         works: dict[str, Work] = {"train": _Training(options, Path(folder))}
         if options.clips:
@@ -181,7 +183,7 @@ def _measure(work: Work, settings: dict[str, dict[str, str]], options: Options) 
 
 def _rows(work: str, beside: str, found: dict[str, list[Measured]], options: Options) -> list[Row]:
     seconds = {name: _median(runs) for name, runs in found.items()}
-    best = min((value for value in seconds.values() if value is not None), default=None)
+    best = min((value for name, value in seconds.items() if value is not None and name != TORCH), default=None)
     rows = []
     for name, value in seconds.items():
         ratio = "" if value is None or best is None else f"{value / best:.2f}"
