@@ -65,6 +65,23 @@ def train_table() -> str:
     return markdown(by_model("train"), columns)
 
 
+def baselines_table() -> str:
+    """The captured steps of the other captioners, and how far their losses stay from the plain step's."""
+    near = {(row["model"], row["path"], row["precision"]): row for row in rows_of("train-baselines-curves")}
+    columns: Columns = {
+        "captioner": lambda row: f"`{row['model']}`",
+        "precision": itemgetter("precision"),
+        "ms a step": lambda row: f"{float(row['ms']):.2f} ({float(row['ms_low']):.2f}–{float(row['ms_high']):.2f})",
+        "peak GB": lambda row: f"{float(row['peak_gb']):.2f}",
+        "× word by word": itemgetter("times_faster"),
+        "losses within, 50 steps": lambda row: near.get((row["model"], "captured", row["precision"]), {}).get(
+            "within", ""
+        ),
+        "commit": itemgetter("commit"),
+    }
+    return markdown([row for row in rows_of("train-baselines") if row["path"] == "captured"], columns)
+
+
 def attention_table() -> str:
     """The fused kernels; the sizes of the paper's models."""
     columns: Columns = {
@@ -369,6 +386,8 @@ def markdown(rows: list[Row], columns: Columns) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "train": train_table,
+    "baselines": baselines_table,
+    "baselines-conditions": lambda: conditions_line("train-baselines"),
     "train-conditions": lambda: conditions_line("train"),
     "epoch": epoch_table,
     "table-3": table_3,
