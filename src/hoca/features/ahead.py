@@ -83,9 +83,9 @@ def extract_ahead(
         ]
 
     with _threads(workers) as decoding, _threads(GROUPS) as computing:
-        clips = _in_order(decoding, decoded, files, ahead=2 * workers)
+        clips = in_order(decoding, decoded, files, ahead=2 * workers)
         with extractor.side_by_side():  # which loads the networks while the first clips are decoded
-            yield from _in_order(computing, made, _groups(clips, batch_size), ahead=GROUPS)
+            yield from in_order(computing, made, _groups(clips, batch_size), ahead=GROUPS)
 
 
 def _groups(clips: Iterator[_Decoded], most: int) -> Iterator[list[_Decoded]]:
@@ -101,7 +101,7 @@ def _groups(clips: Iterator[_Decoded], most: int) -> Iterator[list[_Decoded]]:
         yield group
 
 
-def _in_order(
+def in_order(
     pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], *, ahead: int
 ) -> Iterator[Result]:
     """The results in the order of the items; so many are begun at once, and one more for each that is taken."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,6 +48,8 @@ class Extractor:
             raise UserError(f"the audio backbones want sound at different rates ({rates}): keep one of them")
         self.rate = rates.pop() if rates else None
         self._side_by_side = False
+        self._networks: dict[str, Network | None] | None = None
+        self._loading = threading.Lock()  # several threads may ask for the networks at once
         self._weights = {
             name: None if random_weights else weights_file(found, specification[name])
             for name, found in self.backbones.items()
@@ -60,15 +63,20 @@ class Extractor:
                 raise UserError(f"precision={precision!r} is unknown: choose among {', '.join(PRECISIONS)}")
             self._device, self._precision = choose_device(device), precision
 
-    @cached_property
+    @property
     def networks(self) -> dict[str, Network | None]:
         """The network of each backbone that has one, loaded when the first clip is decoded, or while it is."""
         from hoca.features.network import Network
 
-        return {
-            name: Network.load(found, self._weights[name], self._device, self._precision) if found.build else None
-            for name, found in self.backbones.items()
-        }
+        with self._loading:
+            if self._networks is None:
+                self._networks = {
+                    name: Network.load(found, self._weights[name], self._device, self._precision)
+                    if found.build
+                    else None
+                    for name, found in self.backbones.items()
+                }
+            return self._networks
 
     def request(self, path: Path | str) -> Request:
         """What to decode of a file."""

@@ -222,3 +222,19 @@ def test_a_batch_beyond_the_memory_of_the_gpu_is_halved(
     assert sizes == [3, 1, 2, 1, 1]
     assert [outcome.status for outcome in outcomes] == ["done"] * 3
     assert len(store) == 3
+
+
+def test_two_batches_at_a_time_give_what_one_gives(folder: Path, tmp_path: Path) -> None:
+    stores, statuses = [], []
+    for batches in (1, 2):
+        stores.append(FeatureStore(tmp_path / str(batches)))
+        stores[-1].folder.mkdir()
+        settings = ExtractionSettings(device="cpu", workers=2, batch=1)
+        with Worker(stores[-1], light_specification(), settings) as worker:
+            worker.batches = batches
+            statuses.append({outcome.video.id: outcome.status for outcome in worker.outcomes(find([folder]))})
+    assert statuses[0] == statuses[1]
+    assert sorted(statuses[0].values()) == ["done"] * 4 + ["failed"] * 2
+    for id in stores[0]:
+        for name, values in stores[0][id].items():
+            np.testing.assert_array_equal(values, stores[1][id][name])

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ import torch
 
 from hoca import media
 from hoca.devices import choose_device
+from hoca.features.ahead import in_order
 from hoca.features.engines.settings import ExtractionSettings
 from hoca.features.engines.summary import Outcome
 from hoca.features.engines.videos import VideoFile
@@ -22,9 +24,11 @@ from hoca.features.store import FeatureStore
 from hoca.files import printable
 
 BATCH_ON_GPU = 16
+BATCHES_ON_GPU = 2  # of which one is copied to the GPU while the other is computed
 WRITERS = 4  # files that wait for the disk at a time
 
 T = TypeVar("T")
+Made = tuple[Path, Extracted | str]  # a file's features, or why there are none
 
 
 def run(
@@ -51,6 +55,7 @@ class Worker:
         device = choose_device(settings.device)
         # On a CPU a batch saves nothing and holds its videos' frames in memory together.
         self.batch = settings.batch or (BATCH_ON_GPU if device.type == "cuda" else 1)
+        self.batches = BATCHES_ON_GPU if device.type == "cuda" else 1  # that are with the networks at a time
         self.extractor = extractor or Extractor(specification, device=str(device), precision=settings.precision)
 
     def __enter__(self) -> Worker:
@@ -66,24 +71,24 @@ class Worker:
         by_path = {video.path: video for video in videos}
         results = self.decoders.map(self.extractor.request(video.path) for video in videos)
         writing: list[Future[Outcome]] = []  # of the batch before, while the networks have the next
-        with ThreadPoolExecutor(WRITERS) as writers:
-            for batch in _batches(results, self.batch):
-                decoded: list[tuple[VideoFile, media.DecodedVideo]] = []
-                for request, result in batch:
-                    video = by_path[request.path]
-                    if isinstance(result, media.DecodedVideo):
-                        decoded.append((video, result))
-                    else:
-                        yield Outcome(video, "failed", _line(video, result.reason))
-                made = self._features([result for _, result in decoded]) if decoded else []
+        with ThreadPoolExecutor(WRITERS) as writers, ThreadPoolExecutor(self.batches) as computing:
+            for batch in in_order(computing, self._made, _batches(results, self.batch), ahead=self.batches):
                 yield from (each.result() for each in writing)
-                writing = [
-                    writers.submit(self._kept, video, one) for (video, _), one in zip(decoded, made, strict=True)
-                ]
+                writing = [writers.submit(self._kept, by_path[path], one) for path, one in batch]
             yield from (each.result() for each in writing)
+
+    def _made(self, batch: list[tuple[media.Request, media.DecodedVideo | media.Failure]]) -> list[Made]:
+        """The features of each file of a batch, or why there are none."""
+        made = iter(self._features([result for _, result in batch if isinstance(result, media.DecodedVideo)]))
+        return [
+            (request.path, next(made) if isinstance(result, media.DecodedVideo) else result.reason)
+            for request, result in batch
+        ]
 
     def _features(self, decoded: list[media.DecodedVideo]) -> list[Extracted | str]:
         """Features of a batch; where the GPU's memory does not suffice for it, in halves."""
+        if not decoded:
+            return []
         try:
             return list(self.extractor.features(decoded))
         except torch.cuda.OutOfMemoryError:
