@@ -7,8 +7,10 @@ READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
 HOCA := $(VENV)/bin/python -m hoca
-# A process per core, at most four: files of tests that start Ray or torchrun themselves should not meet too many.
-PYTEST := $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+# One process more than cores, since some tests wait for others they have started, and at most four: files of tests that
+# start Ray or torchrun themselves should not meet too many. In their own order: by number of tests, long ones come last.
+PROCESSES := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 3 ? cores + 1 : 4)))
+PYTEST := $(VENV)/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 SOURCES := src tests benchmarks docs/site docs/tutorials $(wildcard setup.py)
 
 # Of `make ablation`, `mixed`, `clips`, `msvd` and `compare`: runs side by side, and the folder of the research data.
