@@ -37,6 +37,7 @@ from experiment import (
     Row,
     Run,
     arguments,
+    carry_out,
     fill_in_meteor,
     key_of,
     last_of_each,
@@ -268,10 +269,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     arguments(parser, ROOT / "results" / "binding-runs.csv")
     options = parser.parse_args()
-    if options.command != "table":
-        train(options)
-    if options.command != "train":
-        table(options)
+    carry_out(options, train=train, table=table)
 
 
 if __name__ == "__main__":

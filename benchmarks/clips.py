@@ -8,8 +8,8 @@
     python benchmarks/clips.py table --source DATA       # -> results/clips*.csv, docs/*-clips.png
     python benchmarks/clips.py train --list              # what is left
 
-Every finished run is a row of results/clips-runs.csv. Data and settings are those of compare.py, with a learning rate
-and a dropout of their own. Each clip is tested once: five folds by source, validated on the next fold. Studies:
+Every finished run is a row of results/clips-runs.csv. Data and settings are those of compare.py. Each clip is tested
+once: five folds by source, validated on the next fold. Studies:
 
     table        nine variants
     ranks        l-hoca-ubt of rank 2 to 16 (rank 1 is the table's)
@@ -32,6 +32,7 @@ from experiment import (
     Row,
     Run,
     arguments,
+    carry_out,
     fill_in_meteor,
     key_of,
     last_of_each,
@@ -51,7 +52,7 @@ from hoca.models import names
 from hoca.progress import say
 
 DATA = DATASETS["msrvtt-clips"]
-SETTING = (0.0003, 0.5)  # learning rate, dropout
+SETTING = DATA.settings[0]  # that all captioners are tried with first
 MODELS = names("*hoca*")
 RANKS = (2, 4, 8, 16)
 STARTED = ("hoca-u", "l-hoca-ubt", "hoca-ubt")  # from the category
@@ -167,13 +168,7 @@ def main() -> None:
     arguments(parser, ROOT / "results" / "clips-runs.csv")
     parser.set_defaults(seeds=1, data=[DATA.name])
     options = parser.parse_args()
-    if options.command == "pack":
-        pack(options)
-        return
-    if options.command != "table":
-        train(options)
-    if options.command != "train":
-        table(options)
+    carry_out(options, pack=pack, train=train, table=table)
 
 
 if __name__ == "__main__":

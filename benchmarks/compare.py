@@ -34,6 +34,7 @@ from experiment import (
     Row,
     Run,
     arguments,
+    carry_out,
     fill_in_meteor,
     in_rounds,
     last_of_each,
@@ -385,14 +386,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     arguments(parser, ROOT / "results" / "comparison-runs.csv")
     options = parser.parse_args()
-    if options.command == "pack":
-        pack(options)
-    if options.command in ("all", "train"):
-        train(options)
-    if options.command in ("all", "table"):
-        table(options)
-    if options.command == "page":
-        page(options)
+    carry_out(options, pack=pack, train=train, table=table, page=page)
 
 
 if __name__ == "__main__":

@@ -482,6 +482,12 @@ def train_as_told(
         sys.exit(f"{failed} runs failed")
 
 
+def carry_out(options: argparse.Namespace, **steps: Callable[[argparse.Namespace], None]) -> None:
+    """The step of a study that its command names; `all` is training, then the tables."""
+    for name in ("train", "table") if options.command == "all" else (options.command,):
+        steps[name](options)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("merge",))

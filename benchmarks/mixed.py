@@ -35,6 +35,7 @@ from experiment import (
     Run,
     arguments,
     beside,
+    carry_out,
     fill_in_meteor,
     key_of,
     read,
@@ -343,13 +344,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     arguments(parser, ROOT / "results" / "mixed-runs.csv")
     options = parser.parse_args()
-    if options.command == "pack":
-        pack(options.source, options.out)
-        return
-    if options.command != "table":
-        train(options)
-    if options.command != "train":
-        table(options)
+    carry_out(options, pack=lambda options: pack(options.source, options.out), train=train, table=table)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from experiment import (
     Row,
     Run,
     arguments,
+    carry_out,
     fill_in_meteor,
     in_rounds,
     last_of_each,
@@ -151,6 +152,11 @@ def pack_words(source: Path, carry: Path) -> None:
     np.savez_compressed(target, words=kept, vectors=vectors[found].numpy())
 
 
+def pack_all(options: argparse.Namespace) -> None:
+    pack_words(options.source, options.carry)
+    pack(options)
+
+
 def table(options: argparse.Namespace) -> None:
     """A line for each system and step, beside what was asked for."""
     fill_in_meteor(options.table, references(options))
@@ -193,14 +199,7 @@ def main() -> None:
     arguments(parser, ROOT / "results" / "msvd-runs.csv")
     parser.set_defaults(seeds=3, data=[DATA.name])
     options = parser.parse_args()
-    if options.command == "pack":
-        pack_words(options.source, options.carry)
-        pack(options)
-        return
-    if options.command != "table":
-        train(options)
-    if options.command != "train":
-        table(options)
+    carry_out(options, pack=pack_all, train=train, table=table)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_the_list_names_every_run_of_every_study(tmp_path: Path) -> None:
     assert {line[1] for line in listed if line[2].endswith("category")} == {
         f"{name} category" for name in ("hoca-u", "l-hoca-ubt", "hoca-ubt")
     }
-    assert all("learning_rate=0.0003 dropout=0.5" in line[4] for line in listed)
+    assert all("learning_rate=0.001 dropout=0.5" in line[4] for line in listed)
     changed = start("clips", "train", "--list", "--overrides", "learning_rate=0.001").splitlines()
     assert all("learning_rate=0.001 dropout=0.5" in line for line in changed)
 
