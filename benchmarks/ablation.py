@@ -156,7 +156,7 @@ def table(options: argparse.Namespace) -> None:
     rows = read(options.table)
     fill_in_meteor(options.table, {name: _test_clips(name)[0] for name in {row["dataset"] for row in rows}})
     options.first_seed, options.seeds = 0, 1 + max((int(row["seed"]) for row in rows), default=0)
-    found = rows_of(options.table, runs(STUDIES, options))
+    found = rows_of(runs(STUDIES, options), options.table)
     if len(found) < len(rows):
         say(f"{len(rows) - len(found)} rows of {options.table} are of other --sizes, --variants or --overrides")
     rows = sorted(found, key=lambda row: STUDIES.index(row["study"]))

@@ -3,13 +3,13 @@
     python benchmarks/clips.py --source DATA             # data, 80 runs (a GPU), tables and figures
     python benchmarks/clips.py pack --source DATA        # the files that the data need -> carry/
     python benchmarks/clips.py train --source carry --jobs 18 --limit-minutes 4 --table part.csv \\
-        --done results/clips-runs.csv                    # some of the runs, on one of several machines
+        --done results/c*-runs.csv                       # some of the runs, on one of several machines
     python benchmarks/experiment.py merge results/clips-runs.csv part.csv
     python benchmarks/clips.py table --source DATA       # -> results/clips*.csv, docs/*-clips.png
     python benchmarks/clips.py train --list              # what is left
 
-Every finished run is a row of results/clips-runs.csv. Data and settings are those of compare.py. Each clip is tested
-once: five folds by source, validated on the next fold. Studies:
+Every finished run is a row of results/clips-runs.csv. Data and settings are those of compare.py, whose runs count too
+(`--done`). Each clip is tested once: five folds by source, validated on the next fold. Studies:
 
     table        nine variants
     ranks        l-hoca-ubt of rank 2 to 16 (rank 1 is the table's)
@@ -95,15 +95,16 @@ def table(options: argparse.Namespace) -> None:
     rows = read(options.table)
     fill_in_meteor(options.table, captions := references(options))
     options.first_seed, options.seeds = 0, 1 + max((int(row["seed"]) for row in rows), default=0)
-    found = rows_of(options.table, runs(STUDIES, options))
-    if len(found) < len(rows):
-        say(f"{len(rows) - len(found)} rows of {options.table} are of other --variants or --overrides")
+    tables = (options.table, *options.done)
+    found = rows_of(runs(STUDIES, options), *tables)
+    if left_out := {key_of(row) for row in rows} - {key_of(row) for row in found}:
+        say(f"{len(left_out)} rows of {options.table} are of other --variants or --overrides")
     if not found:
         say(f"{options.table} has no run of this study: not measured yet")
         return
     results, docs = options.results, options.docs
     write(results / "clips.csv", summarise(found, (*SCORES, "nats"), "folds"))
-    write(results / "clips-tests.csv", tests(found, scores(options.table, captions), _sources(options.source)))
+    write(results / "clips-tests.csv", tests(found, scores(tables, captions), _sources(options.source)))
     if any(row["study"] == "table" for row in found):
         curves_figure(found, MODELS, docs / "curves-clips.png")
     if {"l-hoca-ubt", *(f"l-hoca-ubt rank {rank}" for rank in RANKS)} <= {row["variant"] for row in found}:
@@ -111,13 +112,13 @@ def table(options: argparse.Namespace) -> None:
     print(f"{results}/clips*.csv and {docs}/*-clips.png, from {len(found)} runs")
 
 
-def scores(path: Path, captions: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[Key, dict[str, float]]:
+def scores(tables: Sequence[Path], captions: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[Key, dict[str, float]]:
     """Run → CIDEr of each test clip."""
     evaluators = {dataset: Evaluator(each) for dataset, each in captions.items()}
     return {
         key: {id: each["CIDEr"] for id, each in evaluators[key[0]].evaluate(said, ("CIDEr",)).per_video.items()}
-        for key, name, said in read_said(path)
-        if name == "test"
+        for key, name, said in read_said(*tables)
+        if name == "test" and key[0] in evaluators
     }
 
 
@@ -166,7 +167,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     arguments(parser, ROOT / "results" / "clips-runs.csv")
-    parser.set_defaults(seeds=1, data=[DATA.name])
+    parser.set_defaults(seeds=1, data=[DATA.name], done=[ROOT / "results" / "comparison-runs.csv"])
     options = parser.parse_args()
     carry_out(options, pack=pack, train=train, table=table)
 

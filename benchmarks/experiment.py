@@ -365,16 +365,16 @@ def rows_by_key(*tables: Path) -> dict[Key, Row]:
     return {key_of(row): row for path in tables for row in read(path)}
 
 
-def rows_of(table: Path, runs: Sequence[Run]) -> list[Row]:
+def rows_of(runs: Sequence[Run], *tables: Path) -> list[Row]:
     """The rows of those of the runs that are finished, in the runs' order and with their names."""
-    found = rows_by_key(table)
+    found = rows_by_key(*tables)
     return [found[run.key] | {"study": run.study, "variant": run.variant} for run in runs if run.key in found]
 
 
-def read_said(table: Path) -> Iterator[tuple[Key, str, dict[str, str]]]:
+def read_said(*tables: Path) -> Iterator[tuple[Key, str, dict[str, str]]]:
     """Of each run: which one, the name of its captions and what it said, video by video."""
-    if beside(table, SAID).is_file():
-        with gzip.open(beside(table, SAID), "rt", encoding="utf-8") as file:
+    for path in (beside(table, SAID) for table in tables if beside(table, SAID).is_file()):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
             for line in file:
                 each = json.loads(line)
                 yield tuple(each["run"]), each["name"], each["said"]

@@ -160,7 +160,7 @@ def pack_all(options: argparse.Namespace) -> None:
 def table(options: argparse.Namespace) -> None:
     """A line for each system and step, beside what was asked for."""
     fill_in_meteor(options.table, references(options))
-    rows = rows_of(options.table, runs(options))
+    rows = rows_of(runs(options), options.table)
     if not rows:
         say(f"{options.table} has no run of this study: not measured yet")
         return
