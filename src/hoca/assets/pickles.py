@@ -19,7 +19,9 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 }
 
 
-class _ArraysOnly(pickle.Unpickler):
+class _ArraysOnly(pickle._Unpickler):
+    """The unpickler in Python: that in C takes memory for as many values as a damaged file may claim to remember."""
+
     def find_class(self, module: str, name: str) -> Any:
         try:
             return _ADMITTED[module, name]

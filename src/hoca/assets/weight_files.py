@@ -55,8 +55,11 @@ def read(path: Path) -> dict[str, np.ndarray]:
 def _torch(path: Path) -> dict[str, np.ndarray]:
     import torch
 
-    with warnings.catch_warnings(action="ignore"):  # of a pickle that it then refuses
-        state = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of a pickle that it then refuses
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damage shows in as many ways as there are instructions
+        raise ValueError(str(error) or type(error).__name__) from None
     while isinstance(state, dict) and isinstance(state.get("state_dict", state.get("model")), dict):
         state = state.get("state_dict", state.get("model"))
     if not isinstance(state, dict):
