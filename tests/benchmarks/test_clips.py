@@ -84,7 +84,8 @@ def test_a_difference_is_tested_by_folds_and_by_sources(clips: Any) -> None:
 
 def test_the_list_names_every_run_of_every_study(tmp_path: Path) -> None:
     listed = [
-        line.split(" | ") for line in start("clips", "train", "--list", "--table", tmp_path / "none.csv").splitlines()
+        line.split(" | ")
+        for line in start("clips", "train", "--list", "--done", "--table", tmp_path / "none.csv").splitlines()
     ]
     assert len(listed) == len({tuple(line[2:]) for line in listed}) == 5 * (9 + 4 + 3)
     assert {line[1] for line in listed if line[2].endswith("category")} == {
