@@ -4,15 +4,17 @@
     python benchmarks/default_model.py train --source DATA --folds dev --seeds 0 1 2 --variants 'picture and change'
     python benchmarks/default_model.py train --source DATA --folds final --seeds 1 --variants 'picture and change'
     python benchmarks/default_model.py train --source DATA --folds dev final --variants 'small unary'
+    python benchmarks/default_model.py ensembles --source DATA --folds 0 1 2 3 4 dev --seeds 0 1 2 --variants 'picture'
     python benchmarks/default_model.py table --source DATA      -> results/default-model-choice.csv, docs/model-card.md
     python benchmarks/default_model.py confidence --source DATA -> results/default-model-confidence.csv, confidence.json
-    python benchmarks/default_model.py ship RUN FILE [CONFIDENCE]  -> a file of src/hoca/shipped
+    python benchmarks/default_model.py ship RUN [RUN ...] FILE [--confidence JSON]  -> a file of src/hoca/shipped
     python benchmarks/default_model.py score --source DATA      -> results/default-model.csv, docs/model-card.md
 
 A run is the recipe `default` with what a variant changes, on the videos that a fold leaves to learn from: `0` to `4`
 are fifths of the sources, `dev` is the dev list, `final` learns from both. Each leaves the sentences that its search
 chose among for the videos it did not learn from, so that weights of the search and the confidence are chosen from what
-is stored, without a GPU.
+is stored, without a GPU. Several runs can be shipped as one model, and `ensembles` leaves the sentences of such a
+model: of the first two seeds together, the first three, and so on.
 """
 
 from __future__ import annotations
@@ -63,6 +65,7 @@ VARIANTS: dict[str, dict[str, Changes]] = {
     "picture, 10 epochs of rewards": variant("image", epochs=10, validate_every=10),
     "picture and change, unary": variant("image", "change", model={"name": "hoca-u"}),
     "picture and change, ROUGE-L in the reward": variant("image", "change", rouge_weight=3.0),
+    "picture and change, small": variant("image", "change", model={"hidden": 256}),
 }
 SIBLING = {
     "": {"model": {"name": "hoca-u", "hidden": 256}},
@@ -70,6 +73,8 @@ SIBLING = {
 }
 COMPARED, CHOSEN = list(VARIANTS), "picture and change"
 VARIANTS["small unary"] = SIBLING
+MEMBERS = 8  # at most, of an ensemble
+TOGETHER = {f"{name}, {count} together": name for name in VARIANTS for count in range(2, MEMBERS + 1)}
 WEIGHT = 0.3  # of the detected words in the choice among sentences, chosen among 0, 0.2, 0.3 and 0.4 on the folds
 SCORES = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr")
 EXAMPLES = 20
@@ -106,9 +111,13 @@ def train_one(options: argparse.Namespace, run: Run) -> None:
 
     train(Recipe.of(recipe_of(run, data_of(options, run.fold), options.words)), resume=True)
     for split in ("test",) if run.fold == "final" else ("validation", "test"):
-        rows = list(sentences(run, data_of(options, run.fold), split))
-        with gzip.open(run.stored(split), "wt", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        store(options, run, split)
+
+
+def store(options: argparse.Namespace, run: Run, split: str) -> None:
+    rows = list(sentences(run, data_of(options, run.fold), split))
+    with gzip.open(run.stored(split), "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def sentences(run: Run, data: Path, split: str) -> Iterator[dict[str, Any]]:
@@ -192,11 +201,32 @@ def train(options: argparse.Namespace) -> None:
         time.sleep(0.2)
 
 
+def ensembles(options: argparse.Namespace) -> None:
+    """The finished runs of each variant and fold together, first two of the seeds, then three, and so on."""
+    from hoca.checkpoint import Checkpoints, join, write_checkpoint
+
+    prepare(options)
+    for variant in options.variants:
+        for fold in options.folds:
+            runs = runs_of(replaced(options, [variant], [fold], options.seeds))
+            split = "test" if fold == "final" else "validation"
+            members = [run for run in runs if run.stored(split).is_file()]
+            if len(members) < len(runs):
+                print(f"{variant}, fold {fold}: {len(members)} of {len(runs)} runs are finished")
+            for count in range(2, len(members) + 1):
+                name = f"{variant}, {count} together"
+                together = runs_of(replaced(options, [name], [fold], [members[0].seed]))[0]
+                joined = join([run.folder for run in members[:count]])
+                write_checkpoint(Checkpoints(together.folder).best, joined)
+                store(options, together, split)
+                print(together.folder, flush=True)
+
+
 def stored(run: Run, split: str) -> dict[str, list[Sentence]]:
     """The sentences of each video, best first, as the shipped model's search orders them."""
     with gzip.open(run.stored(split), "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    weight = 0 if VARIANTS[run.variant] is SIBLING else WEIGHT
+    weight = 0 if VARIANTS[TOGETHER.get(run.variant, run.variant)] is SIBLING else WEIGHT
     return {
         row["id"]: sorted(row["sentences"], key=lambda one: -one["score"] - weight * one["evidence"]) for row in rows
     }
@@ -213,7 +243,8 @@ def table(options: argparse.Namespace) -> None:
     examples = {each.video.id: each for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.DinoOptions())}
     of_video: dict[str, dict[str, float]] = {}
     rows: list[dict[str, Any]] = []
-    for variant, folds, seeds in [(name, FOLDS, [0]) for name in VARIANTS] + [(name, 0, range(3)) for name in VARIANTS]:
+    names = [*VARIANTS, *TOGETHER]
+    for variant, folds, seeds in [(name, FOLDS, [0]) for name in names] + [(name, 0, range(3)) for name in names]:
         named = [str(fold) for fold in range(folds)] or ["dev"]
         runs = [
             run for run in runs_of(replaced(options, [variant], named, seeds)) if run.stored("validation").is_file()
@@ -253,7 +284,7 @@ def table(options: argparse.Namespace) -> None:
     with open(path, newline="", encoding="utf-8") as file:
         before = {_key(row): row for row in csv.DictReader(file)}
     kept = list((before | {_key(row): row for row in rows}).values())
-    rows = sorted(kept, key=lambda row: (row["validated with"] == "dev list", list(VARIANTS).index(row["variant"])))
+    rows = sorted(kept, key=lambda row: (row["validated with"] == "dev list", names.index(row["variant"])))
     write(path, rows)
     fill(options.card, {"choice": markdown(rows)})
 
@@ -385,11 +416,11 @@ def area(p: np.ndarray, y: np.ndarray) -> float:
     return float((ranks[y].sum() - good * (good + 1) / 2) / (good * (len(y) - good)))
 
 
-def ship(run: Path, out: Path, confidence_file: Path | None = None) -> None:
-    """A model in bytes, with what is needed to caption and nothing of where it was trained."""
-    from hoca.checkpoint import Checkpoint, locate, quantize_int8, read_checkpoint, write_checkpoint
+def ship(runs: Sequence[Path], out: Path, confidence_file: Path | None = None) -> None:
+    """A model in bytes, several runs as one, with what is needed to caption and nothing of where it was trained."""
+    from hoca.checkpoint import Checkpoint, join, locate, quantize_int8, read_checkpoint, write_checkpoint
 
-    found = read_checkpoint(locate(run))
+    found = join(runs) if len(runs) > 1 else read_checkpoint(locate(runs[0]))
     facts = {key: found.facts[key] for key in ("model", "config", "vocabulary", "specification", "search")}
     if confidence_file is not None:
         facts["confidence"] = json.loads(confidence_file.read_text())
@@ -464,8 +495,8 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("train", "one", "table", "confidence", "ship", "score"))
-    parser.add_argument("paths", nargs="*", help="ship: a run, the file to write, and a confidence.json")
+    parser.add_argument("command", choices=("train", "one", "ensembles", "table", "confidence", "ship", "score"))
+    parser.add_argument("paths", nargs="*", help="ship: one run or several, and the file to write")
     parser.add_argument("--source", type=Path, help="folder of the research data")
     parser.add_argument("--data", default=str(ROOT / "data" / "msrvtt-dinov2"), help="folders to prepare begin with it")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "default-choice")
@@ -475,15 +506,18 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--confidence", type=Path, help="ship: a confidence.json for the file")
     parser.add_argument("--card", type=Path, default=ROOT / "docs" / "model-card.md", help="the page to fill in")
     options = parser.parse_args()
     if options.command == "one":
         variant, fold, seed = options.paths
         train_one(options, runs_of(replaced(options, [variant], [fold], [int(seed)]))[0])
     elif options.command == "ship":
-        ship(*map(Path, options.paths))
+        *runs, out = map(Path, options.paths)
+        ship(runs, out, options.confidence)
     else:
-        {"train": train, "table": table, "confidence": confidence, "score": score}[options.command](options)
+        commands = {"train": train, "ensembles": ensembles, "table": table, "confidence": confidence, "score": score}
+        commands[options.command](options)
 
 
 if __name__ == "__main__":

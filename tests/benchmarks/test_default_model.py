@@ -93,9 +93,33 @@ def test_a_file_to_ship_holds_what_captioning_needs_and_no_more(tiny_data: Path,
     run = train(tiny(tiny_data, tmp_path / "run", epochs=1, tie_words=True, word_detector=["image"]))
     sure, out = tmp_path / "confidence.json", tmp_path / "shipped.safetensors"
     sure.write_text(json.dumps(Confidence(bias=1.0, logprob=2.0).to_json()))
-    start("default_model", "ship", run, out, sure)
+    start("default_model", "ship", run, out, "--confidence", sure)
     needed = {"model", "config", "vocabulary", "specification", "search", "confidence"}
     assert set(read_checkpoint(out).facts) == needed
     assert load_model(out).confidence == Confidence(bias=1.0, logprob=2.0)
     start("default_model", "ship", run, out)
     assert load_model(out).confidence is None
+
+
+def test_seeds_are_stored_together_and_shipped_as_one(
+    tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data-0").symlink_to(tiny_data)
+    options = default_model.argparse.Namespace(data=tmp_path / "data", runs=tmp_path, variants=["picture"], folds=["0"])
+    options.seeds = [0, 1, 2]
+    runs = default_model.runs_of(options)
+    for run in runs[:2]:  # the third is not finished
+        train(tiny(tiny_data, run.folder, seed=run.seed, epochs=1))
+        default_model.store(options, run, "validation")
+    monkeypatch.setitem(default_model.ensembles.__globals__, "prepare", lambda options: None)  # the data are here
+    default_model.ensembles(options)
+    (together,) = default_model.runs_of(default_model.replaced(options, ["picture, 2 together"], ["0"], [0]))
+    found = default_model.stored(together, "validation")
+    assert found.keys() == default_model.stored(runs[0], "validation").keys()
+    assert not together.stored("test").is_file()
+    assert not (tmp_path / "picture-3-together-0-0").exists()
+    out = tmp_path / "shipped.safetensors"
+    start("default_model", "ship", *(run.folder for run in runs[:2]), out)
+    shipped, joined = load_model(out), load_model(together.folder)
+    assert shipped.model.config == joined.model.config
+    assert len(shipped.model.config.members) == 2

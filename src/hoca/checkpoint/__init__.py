@@ -2,6 +2,7 @@
 
 from hoca.checkpoint.file import Checkpoint, quantize_int8, read_checkpoint, write_checkpoint
 from hoca.checkpoint.folder import SHIPPED, Checkpoints, locate
+from hoca.checkpoint.join import join
 from hoca.checkpoint.model import LoadedModel, load_model, model_facts
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "Checkpoint",
     "Checkpoints",
     "LoadedModel",
+    "join",
     "load_model",
     "locate",
     "model_facts",

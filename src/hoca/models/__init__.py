@@ -5,7 +5,7 @@ from hoca.models.interface import CaptionModel, Decoded, Explanation, Memory, St
 from hoca.models.registry import create, entry, names, register, restore
 
 # The paper's names are registered first.
-from hoca.models import hoca, baselines  # isort: skip
+from hoca.models import hoca, baselines, ensemble  # isort: skip
 from hoca.models.hoca import Captioner
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Weighted",
     "baselines",
     "create",
+    "ensemble",
     "entry",
     "hoca",
     "names",
