@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -31,6 +34,12 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
+def pytest_collection_finish() -> None:
+    """Four thousand tests are a heap that stays: what looks for garbage need not walk through it every time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real captions, clips and features that are not ours to publish; tests that need them skip when absent."""
@@ -49,6 +58,29 @@ def _seeded() -> None:
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder dataset that is learned in seconds; tests read it and never change it."""
     return write_dataset(tmp_path_factory.mktemp("tiny"))
+
+
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Folders that one process of the test run makes and all of them read: `once(name, make)`."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once"
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder, done = root / name, root / f"{name}.done"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(root / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of a process that failed on the way
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def test_clips_become_runs_and_runs_a_table(
     out = ["--results", folder / "results", "--docs", folder / "docs"]
 
     def run(command: str) -> None:
-        arguments = [command, *places, *some, *variants, *out, "--jobs", 2, "--overrides", *TINY]
+        arguments = [command, *places, *some, *variants, *out, "--jobs", 1, "--overrides", *TINY]
         monkeypatch.setattr(sys, "argv", ["mixed", *map(str, arguments)])
         mixed.main()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..browser import chromium
+from ..conftest import Once
 from .trained import fit, prepare
 
 if TYPE_CHECKING:
@@ -16,24 +18,24 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare(tmp_path_factory.mktemp("explained") / "data")
+def data(once: Once) -> Path:
+    return once("clips", prepare)
 
 
 @pytest.fixture(scope="session")
-def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fit(data, tmp_path_factory.mktemp("explained") / "bound")
+def run(data: Path, once: Once) -> Path:
+    return once("bound", partial(fit, data))
 
 
 @pytest.fixture(scope="session")
-def unary(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fit(data, tmp_path_factory.mktemp("explained") / "alone", model="hoca-u", epochs=6)
+def unary(data: Path, once: Once) -> Path:
+    return once("alone", partial(fit, data, model="hoca-u", epochs=6))
 
 
 @pytest.fixture(scope="session")
-def soft(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def soft(data: Path, once: Once) -> Path:
     """A model that attends to each modality, and has no groups of them."""
-    return fit(data, tmp_path_factory.mktemp("explained") / "soft", model="sa-lstm", epochs=6)
+    return once("soft", partial(fit, data, model="sa-lstm", epochs=6))
 
 
 @pytest.fixture(scope="module")  # an open browser keeps an event loop in this thread, which other tests may not expect

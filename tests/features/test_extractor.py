@@ -113,10 +113,10 @@ def test_stored_features_of_pictures_are_reproduced(name: str, shared_data: Path
     fetched(name)
     parity = script("extract_parity")
     wanted = parity["expected_pictures"](name)
-    made = dict(islice(parity["pictures"](name, "cpu", "float32"), 20))
+    made = dict(islice(parity["pictures"](name, "cpu", "float32"), 10))
     each = [float(parity["cosines"](values, wanted[id])[0]) for id, values in made.items()]
     least, median = PICTURES[name]
-    assert len(each) == 20
+    assert len(each) == 10
     assert np.median(each) >= median
     assert min(each) >= least
 
@@ -141,10 +141,10 @@ def test_stored_image_features_of_clips_are_reproduced(name: str, shared_data: P
     fetched(name)
     expected = script("extract_parity")["expected_clips"]()
     with features.Extractor(features.specify(name, motion=None, audio=None)) as extractor:
-        for id in ("video1328", "video1582", "video1667"):
-            made = extractor.extract(shared_data / "msrvtt" / "clips" / f"{id}.mp4").features["image"]
-            assert made.shape == expected[id][name].shape
-            assert np.median(cosines(made, expected[id][name])) >= PARITY[name], id
+        id = "video1328"  # one clip is twenty pictures; `benchmarks/extract_parity.py` compares all clips
+        made = extractor.extract(shared_data / "msrvtt" / "clips" / f"{id}.mp4").features["image"]
+        assert made.shape == expected[id][name].shape
+        assert np.median(cosines(made, expected[id][name])) >= PARITY[name]
 
 
 def test_clips_together_are_the_same_as_one_by_one() -> None:

@@ -84,12 +84,8 @@ def test_steps_that_fill_their_tiles_and_a_second_block_of_channels(make_group: 
 def test_bfloat16_keys_two_in_a_word(
     make_group: Callable[..., Any], steps: Sequence[int], size: int, masked: bool
 ) -> None:
-    lengths = [[count, count // 2] for count in steps] if masked else None
-    group = (
-        make_group(steps, batch=1 + masked, words=2, size=size, rank=1, lengths=lengths)
-        .to(torch.bfloat16)
-        .to(torch.float64)
-    )
+    lengths = [[count // 2] for count in steps] if masked else None
+    group = make_group(steps, batch=1, words=2, size=size, rank=1, lengths=lengths).to(torch.bfloat16).to(torch.float64)
     assert_near_reference(group, "low_rank", torch.bfloat16)
 
 
@@ -133,24 +129,24 @@ def test_views_of_wider_tensors_need_no_copy(make_group: Callable[..., Any], kin
     assert_near_reference(group, kind, fused=fused)
 
 
+def spoilt(key: Tensor, mask: Tensor) -> Tensor:
+    """The same with NaN and 1e30 in turn in the padding, which has two steps and more: neither hides the other."""
+    garbage = torch.tensor([float("nan"), 1e30], dtype=key.dtype, device=key.device)
+    steps = garbage[torch.arange(key.shape[1], device=key.device) % 2]
+    return torch.where(mask[:, :, None], key.detach(), steps[:, None]).requires_grad_()
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_garbage_in_the_padding_does_not_matter(make_group: Callable[..., Any], kind: str, dtype: torch.dtype) -> None:
     clean = on_device(make_group((7, 5), words=2, rank=1, lengths=[[7, 4], [1, 5]]).to(dtype))
     expected_scores, expected_gradients = clean.both(kind, "fused")
-    for garbage in (float("nan"), 1e30):
-        dirty = replace(
-            clean,
-            keys=[
-                key.detach().masked_fill(~mask[:, :, None], garbage).requires_grad_()
-                for key, mask in zip(clean.keys, clean.masks, strict=True)
-            ],
-        )
-        scores, gradients = dirty.both(kind, "fused")
-        for actual, expected in zip(scores, expected_scores, strict=True):
-            assert torch.equal(actual, expected)
-        for name, gradient in gradients.items():
-            assert torch.equal(gradient, expected_gradients[name]), name
+    dirty = replace(clean, keys=[spoilt(key, mask) for key, mask in zip(clean.keys, clean.masks, strict=True)])
+    scores, gradients = dirty.both(kind, "fused")
+    for actual, expected in zip(scores, expected_scores, strict=True):
+        assert torch.equal(actual, expected)
+    for name, gradient in gradients.items():
+        assert torch.equal(gradient, expected_gradients[name]), name
     for i, mask in enumerate(clean.masks):
         assert (expected_gradients[f"keys[{i}]"][~mask] == 0).all()
 
@@ -188,7 +184,7 @@ def test_large_arguments_neither_overflow_nor_lose_their_difference(offset: floa
 
 @pytest.mark.parametrize("kind", ["unary", "low_rank"])
 def test_the_tanh_tensor_is_never_written(make_group: Callable[..., Any], kind: str) -> None:
-    batch, words, size, steps = 1, 16, 64, (12, 10)
+    batch, words, size, steps = 1, 8, 64, (12, 10)
     group = on_device(make_group(steps, batch=batch, words=words, size=size, rank=1).to(torch.float32))
     with AllocationWatch() as watch:
         group.gradients(kind, "fused")

@@ -20,7 +20,7 @@ import torch
 from hoca.checkpoint import Checkpoint, Checkpoints, read_checkpoint, write_checkpoint
 from hoca.errors import UserError
 from hoca.models import names
-from hoca.training import Recipe, train
+from hoca.training import Recipe, read_recipe, train
 
 from ..conftest import Command
 from .tiny import changed, column, finish, rows, start, tiny, tiny_file, write_captions, write_dataset
@@ -46,7 +46,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tiny_data: 
         **{"ema_decay": 0.8, "gradient_clip": 1.0},
     }
     whole = tmp_path / "whole"
-    undisturbed = start("train", tiny_file(tmp_path, tiny_data, whole, **settings))
+    train(tiny(tiny_data, whole, **settings))
     run = tmp_path / "killed"
     recipe = tiny_file(tmp_path, tiny_data, run, **settings)
     chance = random.Random(7)
@@ -58,11 +58,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tiny_data: 
     assert interrupted.returncode == 130
     assert "Traceback" not in interrupted.stderr
     assert interrupted.stderr.splitlines()[-1] == "hoca: interrupted; resume it with the same command and --resume"
-    code, _, errors = finish(start("train", recipe, "--resume", "workers=2"))
-    assert code == 0, errors
-
-    code, _, errors = finish(undisturbed)
-    assert code == 0, errors
+    train(read_recipe(recipe, ["workers=2"]), resume=True)
     assert_same_run(run, whole)
     assert not [path for path in run.rglob("*") if path.name.endswith(".tmp")]
 

@@ -150,19 +150,18 @@ def test_a_part_that_the_model_has_not_is_named(tiny_data: Path, tmp_path: Path)
         train(tiny(tiny_data, tmp_path / "run", model="recnet-global", parts=["word"]))
 
 
-def test_killed_in_any_stage_and_resumed_it_ends_with_the_same_bits(tiny_data: Path, tmp_path: Path) -> None:
+def test_killed_in_any_stage_and_resumed_it_ends_with_the_same_bits(
+    tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In the first stage, between the two, in the second; by SIGKILL, which nothing can prepare for."""
     settings = {"batch_size": 4, "captions_per_video": 1, "checkpoint_every": 3, "ema_decay": 0.8, "dropout": 0.3}
     first = Stage("first", {"model": {"reconstruction": 0.0}, "train": {"epochs": 3}})
     later = {"epochs": 3, "learning_rate": 0.01, "objective": "wxe", "gradient_clip": 1.0}
     second = Stage("second", {"model": {"reconstruction": 0.2}, "train": later})
-    files = {}
-    for name in ("whole", "killed"):
-        recipe = staged(tiny_data, tmp_path / name, (first, second), **settings)
-        files[name] = tmp_path / f"{name}.yaml"
-        recipe.write(files[name])
-    undisturbed = start("train", files["whole"])
-    run = tmp_path / "killed"
+    train(staged(tiny_data, tmp_path / "whole", (first, second), **settings))
+    run, file = tmp_path / "killed", tmp_path / "killed.yaml"
+    recipe = staged(tiny_data, run, (first, second), **settings)
+    recipe.write(file)
     one, two = run / "1-first", run / "2-second"
     moments = (
         lambda: reached(one, 15),  # of 39
@@ -170,13 +169,11 @@ def test_killed_in_any_stage_and_resumed_it_ends_with_the_same_bits(tiny_data: P
         lambda: reached(two, 15),
     )
     for number, moment in enumerate(moments):
-        kill("train", files["killed"], *(["--resume"] if number else []), when=moment)
+        kill("train", file, *(["--resume"] if number else []), when=moment)
         assert not Checkpoints(run).best.exists()
-    code, _, errors = finish(start("train", files["killed"], "--resume"))
-    assert code == 0, errors
-    assert "resuming after epoch 3, step 39" in errors  # the first stage was over
-    code, _, errors = finish(undisturbed)
-    assert code == 0, errors
+    capsys.readouterr()
+    train(recipe, resume=True)
+    assert "resuming after epoch 3, step 39" in capsys.readouterr().err  # the first stage was over
     for folder in ("", "1-first", "2-second"):
         mine, theirs = run / folder, tmp_path / "whole" / folder
         assert rows(mine) == rows(theirs)

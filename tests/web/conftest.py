@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,12 +12,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..browser import chromium
+from ..conftest import Once
 from ..explain.trained import fit, make_unsure, prepare
 
 if TYPE_CHECKING:
@@ -71,13 +74,14 @@ def started(folder: Path, *models: Path, options: Sequence[str] = ()) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare(tmp_path_factory.mktemp("served") / "data")
+def data(once: Once) -> Path:
+    return once("clips", prepare)
 
 
 @pytest.fixture(scope="session")
-def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_unsure(fit(data, tmp_path_factory.mktemp("served") / "bound"))
+def run(data: Path, once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    trained = once("bound", partial(fit, data))  # which the tests of explanations read as it is
+    return make_unsure(Path(shutil.copytree(trained, tmp_path_factory.mktemp("served") / "bound")))
 
 
 @pytest.fixture(scope="session")

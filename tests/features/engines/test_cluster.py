@@ -16,7 +16,7 @@ from .clips import LIGHT, write_clip
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'hoca[cluster]'")
 
-CLIPS = 60
+CLIPS = 30
 
 
 @pytest.fixture(scope="module")
