@@ -12,7 +12,7 @@ from hoca.models import names
 from .scripts import start
 
 TINY = ["epochs=1", "patience=1", "hidden=8", "attention=8", "embedding=8", "beam=1"]
-VARIANTS = ("hoca-u", "hoca-b", "l-hoca-ubt")  # of nine, which differ in their names alone: the list has them all
+VARIANTS = ("hoca-u", "hoca-b", "l-hoca-ubt")  # of nine: the list has them all, and each is trained and told alike
 FIGURES = ("ablation-binding.png", "curves-binding.png")
 
 

@@ -79,7 +79,7 @@ def main() -> None:
     kernels._chains = lambda features: True
     for kind, modalities, dtype, masked in (
         ("unary", 1, torch.bfloat16, True),
-        ("low_rank", 2, torch.bfloat16, False),  # a third modality repeats lines of the same kernels, for a minute
+        ("low_rank", 3, torch.bfloat16, False),
         ("exact", 3, torch.bfloat16, False),
         ("exact", 3, torch.float32, True),
     ):

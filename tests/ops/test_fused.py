@@ -184,7 +184,7 @@ def test_large_arguments_neither_overflow_nor_lose_their_difference(offset: floa
 
 @pytest.mark.parametrize("kind", ["unary", "low_rank"])
 def test_the_tanh_tensor_is_never_written(make_group: Callable[..., Any], kind: str) -> None:
-    batch, words, size, steps = 1, 8, 64, (12, 10)
+    batch, words, size, steps = 1, 16, 64, (12, 10)
     group = on_device(make_group(steps, batch=batch, words=words, size=size, rank=1).to(torch.float32))
     with AllocationWatch() as watch:
         group.gradients(kind, "fused")
