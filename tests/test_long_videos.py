@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from hoca.features import FeatureStore
 from hoca.media import DecodeLimits
 from hoca.models import Explanation
 
-from .conftest import Command, Once
+from .conftest import Command
 from .explain.trained import fit, prepare
 from .media import making
 
@@ -36,13 +35,13 @@ RATE = 5
 
 
 @pytest.fixture(scope="module")
-def data(once: Once) -> Path:
-    return once("clips", prepare)
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("long") / "data")
 
 
 @pytest.fixture(scope="module")
-def run(data: Path, once: Once) -> Path:
-    return once("bound", partial(fit, data))
+def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fit(data, tmp_path_factory.mktemp("long") / "run", epochs=3)
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def test_tables_reach_over_the_longest_input() -> None:
         (Unary(400), {"channel": 400**-0.5}),
         (Exact([40, 30, 20]), {"weights.0": 600**-0.5, "weights.1": 800**-0.5, "weights.2": 1200**-0.5}),
         (LowRank([400, 900], 2, 400), {"factors.0": 400**-0.5, "factors.1": 900**-0.5, "channels.0": 400**-0.5}),
-        (Exact([40, 30], scale=4.0), {"weights.0": 4 * 30**-0.5, "weights.1": 4 * 40**-0.5}),
+        (Exact([400, 300], scale=4.0), {"weights.0": 4 * 300**-0.5, "weights.1": 4 * 400**-0.5}),
         (LowRank([400, 900], 2, 400, scale=4.0), {"factors.0": 4 * 400**-0.5, "channels.0": 400**-0.5}),
     ],
     ids=["unary", "exact", "low-rank", "exact scaled", "low-rank scaled"],
