@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +80,18 @@ def test_other_values_are_refused() -> None:
 def test_a_damaged_pickle_is_named(content: bytes) -> None:
     with pytest.raises(UserError, match=r"the pickle is damaged|only numpy arrays"):
         pickles.load(io.BytesIO(content))
+
+
+def test_what_a_pickle_claims_to_remember_takes_no_memory_ahead() -> None:
+    content = pickle.dumps({"a": np.ones(3)}, 3)
+    begin = b"\x80\x03}q\x00"
+    assert content.startswith(begin)
+    claiming = begin[:3] + b"r" + struct.pack("<I", 20_000_000) + content.removeprefix(begin)  # LONG_BINPUT
+    tracemalloc.start()
+    try:
+        arrays = pickles.load(io.BytesIO(claiming))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert arrays["a"].tolist() == [1, 1, 1]
+    assert peak < 10_000_000  # the unpickler in C takes 320 MB
