@@ -15,7 +15,9 @@ from triton.runtime.jit import JITFunction
 
 from hoca.ops import fused
 from hoca.ops.cross_entropy_kernels import CrossEntropy
+from hoca.ops.draw_kernel import drawn
 from hoca.ops.lstm import kernels, run_fused
+from hoca.ops.merge_kernels import MergedWeights
 from hoca.ops.weighted_kernels import SideBySide
 
 VIDEOS, WORDS, STEPS, SIZE = 2, 3, 80, 512
@@ -67,6 +69,13 @@ def output() -> Tensor:
     return CrossEntropy.apply(joined.flatten(0, 1), torch.zeros(VIDEOS * WORDS, dtype=torch.long), 0).sum()
 
 
+def merge(*, masked: bool) -> Tensor:
+    """Eq. 19 of four groups."""
+    each = [torch.zeros(VIDEOS, WORDS, STEPS, requires_grad=True) for _ in range(4)]
+    mask, counts = (torch.ones(VIDEOS, size, dtype=torch.bool) if masked else None for size in (STEPS, 4))
+    return MergedWeights.apply(torch.ones(4, requires_grad=True), mask, counts, *each).sum()
+
+
 def main() -> None:
     run = JITFunction.run
 
@@ -90,6 +99,11 @@ def main() -> None:
         print("lstm", rows, dtype)
     output().backward()
     print("output")
+    for masked in (False, True):
+        merge(masked=masked).backward()
+        print("merge", "masked" if masked else "")
+    drawn(torch.zeros(2, 5, 10547), torch.zeros(1, 1, 10547, dtype=torch.bool), torch.zeros(2, 5), 1.0)
+    print("draw")
 
 
 if __name__ == "__main__":

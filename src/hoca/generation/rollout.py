@@ -13,6 +13,7 @@ from hoca.generation.limits import SentenceLimits
 from hoca.generation.step import WordByWord, inference, next_word
 from hoca.models import CaptionModel, Memory, State
 from hoca.models.trees import tensors
+from hoca.ops.draw import draw
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,22 @@ class Rollout(WordByWord):
         vocabulary, ended = model.vocabulary, found.ended
         logprob, state = next_word(model, memory, found.words[:, :, said], found.state)  # [B, W, V]
         blocked = self.limits.blocked(found.words[:, :, : said + 1], vocabulary)
-        allowed = logprob.masked_fill(blocked, float("-inf"))
-        chosen = self._draw(allowed, found.chance[:, :, said]) if self.temperature else allowed.argmax(-1)
+        if self.temperature:
+            chosen = self._draw(logprob, blocked, found.chance[:, :, said])
+        else:
+            chosen = logprob.masked_fill(blocked, float("-inf")).argmax(-1)
         word = chosen.masked_fill(ended, vocabulary.pad)
         gained = logprob.gather(2, word[..., None]).squeeze(2).masked_fill(ended, 0.0)
         words = found.words.clone()
         words[:, :, said + 1] = word
         return Said(words, found.total + gained, ended | (word == vocabulary.eos), state, found.chance)
 
-    def _draw(self, allowed: Tensor, chance: Tensor) -> Tensor:
+    def _draw(self, logprob: Tensor, blocked: Tensor, chance: Tensor) -> Tensor:
         """[B, W, V], [B, W] → the word [B, W] within whose part of the whole probability each chance falls."""
-        kept = keep_top(allowed / self.temperature, self.top_k, self.top_p)
-        up_to = torch.softmax(kept, -1, dtype=torch.float64).cumsum(-1)
-        return torch.searchsorted(up_to, chance[..., None] * up_to[..., -1:], right=True).squeeze(-1)
+        if self.top_k or self.top_p < 1:
+            allowed = logprob.masked_fill(blocked, float("-inf")) / self.temperature
+            blocked = keep_top(allowed, self.top_k, self.top_p).isinf()
+        return draw(logprob, blocked, chance, self.temperature)
 
 
 def greedy(model: CaptionModel, memory: Memory, limits: SentenceLimits | None = None) -> Hypotheses:

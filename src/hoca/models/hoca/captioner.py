@@ -115,7 +115,8 @@ class Captioner(CaptionModel):
     def look(self, memory: HocaMemory, words: Tensor) -> Explanation:
         captions = words.shape[1:]
         hidden, _ = self.decoder(words, self.begin(memory, words.shape[1]))
-        _, shares, (groups, merged) = self._attend(memory, hidden.flatten(1, 2))
+        _, shares, merged, scores = self._attend(memory, hidden.flatten(1, 2))
+        groups = {m: self.merge.of_groups(of, memory.masks[m], memory.present) for m, of in scores.items()}
         return Explanation(
             attention={m: a.unflatten(1, captions) for m, a in merged.items()},
             shares={m: b.unflatten(1, captions) for m, b in shares.items()},
@@ -133,21 +134,21 @@ class Captioner(CaptionModel):
 
     def _predict(self, memory: HocaMemory, queries: Tensor) -> Tensor:
         """queries [B, Q, H] → logits [B, Q, V]."""
-        contexts, shares, _ = self._attend(memory, queries)
+        contexts, shares, _, _ = self._attend(memory, queries)
         return self.output(queries, contexts, self.decoder.embedding.weight, shares)
 
     def _attend(
         self, memory: HocaMemory, queries: Tensor
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor], tuple[dict[str, dict[Group, Tensor]], dict[str, Tensor]]]:
-        """queries [B, Q, H] → contexts φ [B, Q, 2H], shares β [B, Q] and weights α [B, Q, T] of every modality."""
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor], dict[str, dict[Group, Tensor]]]:
+        """queries [B, Q, H] → of every modality φ [B, Q, 2H], β [B, Q], α [B, Q, T], and the scores of its groups."""
         masks = {m: mask if m in memory.ragged else None for m, mask in memory.masks.items()}
         scores = self.attention(queries, memory.keys, masks)
-        contexts, merged, groups = {}, {}, {}
+        contexts, merged = {}, {}
         streams = ParallelStreams(queries.device, captured=True)
         for modality, encoded in memory.encoded.items():
             mask = memory.masks[modality]
             with streams.next():
-                alpha, groups[modality] = self.merge(
+                alpha = self.merge(
                     modality, scores[modality], mask, memory.present, encoded.dtype, complete=not memory.ragged
                 )
                 merged[modality] = alpha.expand(-1, queries.shape[1], -1)
@@ -156,7 +157,7 @@ class Captioner(CaptionModel):
         stacked = torch.stack(list(contexts.values()), dim=2)  # [B, Q, N, 2H]
         present = torch.stack(list(memory.present.values()), dim=1)  # [B, N]
         beta = self.fusion(queries, stacked, present)  # [B, Q, N]
-        return contexts, dict(zip(contexts, beta.unbind(-1), strict=True)), (groups, merged)
+        return contexts, dict(zip(contexts, beta.unbind(-1), strict=True)), merged, scores
 
 
 for _name, _form, _orders, _about in (

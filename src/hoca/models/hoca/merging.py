@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from hoca.models.config import Group
 from hoca.models.hoca.config import HocaConfig
+from hoca.ops.merge import masked_softmax, merged_weights
 
 
 class Merge(nn.Module):
@@ -37,60 +38,59 @@ class Merge(nn.Module):
         dtype: torch.dtype,
         *,
         complete: bool = False,
-    ) -> tuple[Tensor, dict[Group, Tensor]]:
-        """scores[g] [B, Q, T], mask [B, T], present[m] [B] → α [B, Q or 1, T] (0 where absent), and α_g of each group.
+    ) -> Tensor:
+        """scores[g] [B, Q, T], mask [B, T], present[m] [B] → α [B, Q or 1, T], 0 where absent.
 
         A group counts for a video if all its members are there. A modality left with no group attends to its real
         steps evenly; `dtype` is that of α where there are no scores at all. `complete`: every step of every modality
         is real, so that no mask need be looked at.
         """
-        if complete and scores:
-            return self._merge_complete(modality, scores)
-        here = present[modality]
-        mask = (mask | ~here[:, None])[:, None]  # [B, 1, T]: an absent row is kept finite here and zeroed below
-        counts = {g: torch.stack([present[m] for m in g]).all(0)[:, None, None] for g in scores}  # [B, 1, 1]
-        filled = {g: s.masked_fill(~counts[g], 0.0).masked_fill(~mask, float("-inf")) for g, s in scores.items()}
-        weights = {g: torch.softmax(s, dim=-1) for g, s in filled.items()}  # α_g, eq. 2, 9 and 17
-        merged = self._merge(modality, filled, weights, mask, counts) if weights else _evenly(mask, dtype)
-        alone = {g: w * (counts[g] & here[:, None, None]) for g, w in weights.items()}
-        return merged * here[:, None, None], alone
-
-    def _merge_complete(self, modality: str, scores: Mapping[Group, Tensor]) -> tuple[Tensor, dict[Group, Tensor]]:
+        if not scores:
+            return _evenly(mask, dtype)
+        counts = None if complete else _counts(scores, present)
+        real = None if complete else mask
         if modality not in self.theta:
-            each = {g: torch.softmax(s, dim=-1) for g, s in scores.items()}
-            return next(iter(each.values())), each
-        stacked = torch.stack(list(scores.values()))  # [G, B, Q, T]
-        weights = torch.softmax(stacked, dim=-1)  # α_g, eq. 2, 9 and 17
-        each = dict(zip(scores, weights.unbind(), strict=True))
+            (alone,) = scores.values()
+            return masked_softmax(alone, real, counts)
         theta = self.theta[modality]
         if len(scores) < len(theta):
             theta = torch.stack([theta[self.groups[modality].index(g)] for g in scores])
-        theta = theta.to(weights.dtype)[:, None, None, None]
-        if self.mode == "mixture":
-            return (torch.softmax(theta, dim=0) * weights).sum(0), each
-        summed = (theta * (weights if self.mode == "weights" else stacked)).sum(0)
-        return torch.softmax(summed, dim=-1), each  # eq. 19
+        each = list(scores.values())
+        if self.mode == "weights":
+            return merged_weights(each, theta, real, counts)  # eq. 19
+        return self._merge_otherwise(each, theta, real, counts)
 
-    def _merge(
-        self,
-        modality: str,
-        scores: Mapping[Group, Tensor],
-        weights: Mapping[Group, Tensor],
-        mask: Tensor,
-        counts: Mapping[Group, Tensor],
+    def of_groups(
+        self, scores: Mapping[Group, Tensor], mask: Tensor, present: Mapping[str, Tensor]
+    ) -> dict[Group, Tensor]:
+        """α_g of each group of a modality, eq. 2, 9 and 17; 0 where the group does not count."""
+        counts = {g: _counts([g], present) for g in scores}  # [B, 1]
+        return {g: masked_softmax(score, mask, counts[g]) * counts[g][..., None] for g, score in scores.items()}
+
+    def _merge_otherwise(
+        self, scores: Sequence[Tensor], theta: Tensor, mask: Tensor | None, counts: Tensor | None
     ) -> Tensor:
-        if modality not in self.theta:
-            return next(iter(weights.values()))
-        theta = {g: self.theta[modality][self.groups[modality].index(g)] for g in weights}
-        if self.mode == "mixture":
-            share = {g: (theta[g] - self.theta[modality].max()).exp() * counts[g] for g in weights}
-            total = torch.stack(list(share.values())).sum(0)  # [B, 1, 1]; zero where no group counts
-            mixed = torch.stack([share[g] * weights[g] for g in weights]).sum(0) / total.clamp(min=1e-30)
-            return torch.where(total > 0, mixed, _evenly(mask, mixed.dtype))
-        terms = weights if self.mode == "weights" else {g: s.masked_fill(~mask, 0.0) for g, s in scores.items()}
-        summed = torch.stack([theta[g] * counts[g] * terms[g] for g in weights]).sum(0)
-        return torch.softmax(summed.masked_fill(~mask, float("-inf")), dim=-1)  # eq. 19
+        """`logits` and `mixture`."""
+        stacked = torch.stack(list(scores))  # [G, B, Q, T]
+        theta = theta.to(stacked.dtype)[:, None, None, None]
+        counted = stacked.new_ones(()) if counts is None else counts.T[:, :, None, None]  # [G, B, 1, 1]
+        if counts is not None:
+            stacked = stacked.masked_fill(~counted, 0.0)
+        if self.mode == "logits":
+            if mask is not None:
+                stacked = stacked.masked_fill(~mask[:, None], 0.0)
+            return masked_softmax((theta * counted * stacked).sum(0), mask)
+        share = (theta - theta.max()).exp() * counted
+        total = share.sum(0)  # [B, 1, 1] or [1, 1, 1]; zero where no group counts
+        mixed = (share * masked_softmax(stacked, mask)).sum(0) / total.clamp(min=1e-30)
+        return mixed if mask is None else torch.where(total > 0, mixed, _evenly(mask, mixed.dtype))
+
+
+def _counts(groups: Iterable[Group], present: Mapping[str, Tensor]) -> Tensor:
+    """[B, G]: whether all members of a group are there."""
+    return torch.stack([torch.stack([present[m] for m in g]).all(0) for g in groups], dim=1)
 
 
 def _evenly(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    return mask.to(dtype) / mask.sum(-1, keepdim=True)
+    """[B, T] → [B, 1, T]"""
+    return (mask.to(dtype) / mask.sum(1, keepdim=True).clamp(min=1))[:, None]
