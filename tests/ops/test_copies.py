@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from hoca.bench import relative_error
-from hoca.ops.copies import Copies, columns, copy_of
+from hoca.ops.copies import Copies, columns, copy_of, keeping_copies, kept
 from hoca.ops.linear import Linear
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -79,3 +79,27 @@ def test_copies_end_with_their_block_and_need_autocast() -> None:
         copies.make([layer])
         assert copy_of([layer.weight]) is not None
     assert copy_of([layer.weight]) is None
+
+
+def test_what_is_kept_is_made_once_within_the_block_and_anew_outside() -> None:
+    weight, made = torch.ones(3), []
+
+    def copy() -> Tensor:
+        made.append(weight.clone())
+        return made[-1]
+
+    with keeping_copies():
+        assert kept(copy, weight, "a") is kept(copy, weight, "a")
+        assert kept(copy, weight, "b") is not kept(copy, weight, "a")
+        with keeping_copies():
+            kept(copy, weight, "a")
+    assert len(made) == 3
+    assert kept(copy, weight, "a") is not kept(copy, weight, "a")
+
+
+def test_the_id_of_a_weight_that_is_gone_is_no_other_s() -> None:
+    with keeping_copies():
+        for value in range(20):
+            weight = torch.full((1,), float(value))
+            assert kept(weight.clone, weight) == value
+            del weight

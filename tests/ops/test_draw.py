@@ -36,9 +36,7 @@ def given(words: int) -> tuple[Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize("words", [5, BLOCK - 1, 2 * BLOCK + 3])
 def test_the_same_words(words: int, temperature: float) -> None:
     logprob, blocked, chance = given(words)
-    assert torch.equal(
-        drawn(logprob, blocked, chance, temperature), plain_draw(logprob, blocked, chance, temperature)
-    )
+    assert torch.equal(drawn(logprob, blocked, chance, temperature), plain_draw(logprob, blocked, chance, temperature))
 
 
 def test_words_blocked_for_each_sentence() -> None:

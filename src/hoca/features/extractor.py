@@ -6,7 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,7 @@ class Extractor:
         self._side_by_side = False
         self._networks: dict[str, Network | None] | None = None
         self._loading = threading.Lock()  # several threads may ask for the networks at once
+        self._threads = threading.local()  # the stream of each
         self._weights = {
             name: None if random_weights else weights_file(found, specification[name])
             for name, found in self.backbones.items()
@@ -90,11 +91,27 @@ class Extractor:
         return Request(Path(path), pictures, self.rate, seconds)
 
     def features(self, clips: Sequence[DecodedVideo]) -> list[Extracted]:
-        """The features of decoded files, each network run over all of them."""
+        """The features of decoded files, each network run over all of them.
+
+        On a GPU each thread has a stream of its own: the pictures of one are sent while another's are computed, and
+        none waits for the results of the other.
+        """
         if not any(network is not None and network.device.type == "cpu" for network in self.networks.values()):
-            return self._features(clips)
+            with self._own_stream():
+                return self._features(clips)
         with use_threads(1 if self._side_by_side else free_cores()):
             return self._features(clips)
+
+    def _own_stream(self) -> AbstractContextManager[Any]:
+        """The stream of this thread, where there is a GPU."""
+        if not self._weights or self._device.type != "cuda":
+            return nullcontext()
+        import torch
+
+        if not hasattr(self._threads, "stream"):
+            self._threads.stream = torch.cuda.Stream(self._device)
+            self._threads.stream.wait_stream(torch.cuda.default_stream(self._device))  # the weights are there
+        return torch.cuda.stream(self._threads.stream)
 
     def _features(self, clips: Sequence[DecodedVideo]) -> list[Extracted]:
         made = [Extracted({}, {}, clip.duration) for clip in clips]

@@ -19,6 +19,7 @@ from hoca.devices import capturing
 from hoca.generation.step import WordByWord
 from hoca.models import CaptionModel, Memory
 from hoca.models.trees import map_tensors, shape_of, tensors
+from hoca.ops.copies import keeping_copies
 
 WORDS = 6  # said between two looks at whether all sentences are finished
 SEARCHES = 8  # of different shapes that are kept per model
@@ -52,7 +53,7 @@ class CapturedSearch:
         graph = torch.cuda.CUDAGraph()
         # Weights that autocast has cast before are of this moment, and gone with its context: the graph casts its own.
         torch.clear_autocast_cache()
-        with capturing(graph, pool=self.pool):
+        with capturing(graph, pool=self.pool), keeping_copies():
             found = self.found
             for said in words:
                 found = self.search.advance(model, self.memory, found, said)

@@ -7,8 +7,9 @@ float32, in which it was summed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,34 @@ from torch import Tensor, nn
 Copy = tuple[Tensor, Tensor | None]  # of weights [O, I], one below the other, and of their biases [O]
 
 _copies: dict[tuple[int, ...], Copy] = {}  # by the weights
+_kept: dict[Hashable, Any] | None = None  # copies that are used again, by what they are of
+
+Made = TypeVar("Made")
+
+
+@contextmanager
+def keeping_copies() -> Iterator[None]:
+    """Within this block weights stay as they are: what `kept` is asked for several times is made once.
+
+    A search under autocast says many words with the same weights. Autocast keeps its own casts in the same way.
+    """
+    global _kept
+    before, _kept = _kept, {}
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+def kept(make: Callable[[], Made], weight: Tensor, *more: Hashable) -> Made:
+    """What `make` makes of a weight and of what belongs to it, made once where copies are kept."""
+    if _kept is None:
+        return make()
+    key = (id(weight), *more)
+    if key not in _kept:
+        _kept[key] = weight, make()  # the weight stays, and with it its id
+    made: Made = _kept[key][1]
+    return made
 
 
 class Copies:

@@ -41,14 +41,16 @@ def draw_kernel(logprob, blocked, chance, drawn, W, V, blocked_b, blocked_w, sha
         total += tl.sum(weight, axis=0)
         last = tl.maximum(last, tl.max(tl.where(weight > 0, word, 0), axis=0))
     target = tl.load(chance + row) * total
+    found = last  # where rounding puts the target behind all parts
     before = tl.zeros([], tl.float64)  # the parts of the blocks before
-    passed = tl.zeros([], tl.int32)  # words whose parts end at or before the target
     for first in range(0, V, BLOCK):
         weight, word = weights(logprob, blocked, first, largest, V, sharpness, BLOCK)
-        ends = before + tl.cumsum(weight, axis=0)
-        passed += tl.sum(((ends <= target) & (word < V)).to(tl.int32), axis=0)
-        before += tl.sum(weight, axis=0)
-    tl.store(drawn + row, tl.minimum(passed, last).to(tl.int64))  # rounding must not pass the last one
+        after = before + tl.sum(weight, axis=0)
+        if (before <= target) & (target < after):
+            passed = tl.sum((before + tl.cumsum(weight, axis=0) <= target).to(tl.int32), axis=0)
+            found = tl.minimum(first + passed, tl.max(tl.where(weight > 0, word, 0), axis=0))
+        before = after
+    tl.store(drawn + row, found.to(tl.int64))
 
 
 def drawn(logprob: Tensor, blocked: Tensor, chance: Tensor, temperature: float) -> Tensor:

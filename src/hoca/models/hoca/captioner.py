@@ -33,6 +33,7 @@ class HocaMemory(interface.Memory):
     keys: dict[str, Tensor]  # [B, T_m, slots, D]
     masks: dict[str, Tensor]  # [B, T_m] bool, True = real
     present: dict[str, Tensor]  # [B] bool
+    counts: dict[str, Tensor]  # [B, groups of m] bool: those of a video whose members are all there
     ragged: frozenset[str]  # the modalities whose masks have a False
     start: HiddenState  # each [B, H]
 
@@ -67,6 +68,7 @@ class Captioner(CaptionModel):
             keys=self.attention.project(encoded),
             masks=batch.masks,
             present=batch.present,
+            counts=self.merge.counts(batch.present),
             ragged=batch.ragged,
             start=self.start(category, next(iter(encoded.values()))),
             evidence=self.detect(batch),
@@ -110,13 +112,14 @@ class Captioner(CaptionModel):
             queries = queries.gather(1, places[..., None].expand(-1, -1, queries.shape[2]))  # [B, Q, H]
             streams.join([*encoded.values(), *keys.values()])
             present = {m: mask[:, 0] for m, mask in masks.items()}
-            return self._predict(HocaMemory(encoded, keys, masks, present, ragged, start), queries)
+            counts = self.merge.counts(present) if ragged else {}
+            return self._predict(HocaMemory(encoded, keys, masks, present, counts, ragged, start), queries)
 
     def look(self, memory: HocaMemory, words: Tensor) -> Explanation:
         captions = words.shape[1:]
         hidden, _ = self.decoder(words, self.begin(memory, words.shape[1]))
         _, shares, merged, scores = self._attend(memory, hidden.flatten(1, 2))
-        groups = {m: self.merge.of_groups(of, memory.masks[m], memory.present) for m, of in scores.items()}
+        groups = {m: self.merge.of_groups(of, memory.masks[m], memory.counts[m]) for m, of in scores.items()}
         return Explanation(
             attention={m: a.unflatten(1, captions) for m, a in merged.items()},
             shares={m: b.unflatten(1, captions) for m, b in shares.items()},
@@ -148,9 +151,8 @@ class Captioner(CaptionModel):
         for modality, encoded in memory.encoded.items():
             mask = memory.masks[modality]
             with streams.next():
-                alpha = self.merge(
-                    modality, scores[modality], mask, memory.present, encoded.dtype, complete=not memory.ragged
-                )
+                counts = memory.counts[modality] if memory.ragged else None
+                alpha = self.merge(modality, scores[modality], mask, counts, encoded.dtype)
                 merged[modality] = alpha.expand(-1, queries.shape[1], -1)
                 contexts[modality] = merged[modality].to(encoded.dtype) @ encoded  # eq. 5
         streams.join(contexts.values())

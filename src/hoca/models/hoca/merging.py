@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -29,26 +29,29 @@ class Merge(nn.Module):
             return {}
         return dict(zip(self.groups[modality], self.theta[modality].tolist(), strict=True))
 
-    def forward(
-        self,
-        modality: str,
-        scores: Mapping[Group, Tensor],
-        mask: Tensor,
-        present: Mapping[str, Tensor],
-        dtype: torch.dtype,
-        *,
-        complete: bool = False,
-    ) -> Tensor:
-        """scores[g] [B, Q, T], mask [B, T], present[m] [B] → α [B, Q or 1, T], 0 where absent.
+    def counts(self, present: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """present[m] [B] → for each modality [B, G]: the groups that count for a video, whose members are all there.
 
-        A group counts for a video if all its members are there. A modality left with no group attends to its real
-        steps evenly; `dtype` is that of α where there are no scores at all. `complete`: every step of every modality
-        is real, so that no mask need be looked at.
+        Groups with a modality that no video has are left out, as they are among the scores.
+        """
+        found = {}
+        for m, here in present.items():
+            groups = [g for g in self.groups[m] if all(member in present for member in g)]
+            each = [torch.stack([present[member] for member in g]).all(0) for g in groups]
+            found[m] = torch.stack(each, dim=1) if each else here.new_zeros(len(here), 0)
+        return found
+
+    def forward(
+        self, modality: str, scores: Mapping[Group, Tensor], mask: Tensor, counts: Tensor | None, dtype: torch.dtype
+    ) -> Tensor:
+        """scores[g] [B, Q, T], mask [B, T], counts [B, G] → α [B, Q or 1, T], 0 where absent.
+
+        A modality left with no group attends to its real steps evenly; `dtype` is that of α where there are no scores
+        at all. No counts: every step of every modality is real, so that no mask need be looked at.
         """
         if not scores:
             return _evenly(mask, dtype)
-        counts = None if complete else _counts(scores, present)
-        real = None if complete else mask
+        real = None if counts is None else mask
         if modality not in self.theta:
             (alone,) = scores.values()
             return masked_softmax(alone, real, counts)
@@ -60,12 +63,10 @@ class Merge(nn.Module):
             return merged_weights(each, theta, real, counts)  # eq. 19
         return self._merge_otherwise(each, theta, real, counts)
 
-    def of_groups(
-        self, scores: Mapping[Group, Tensor], mask: Tensor, present: Mapping[str, Tensor]
-    ) -> dict[Group, Tensor]:
+    def of_groups(self, scores: Mapping[Group, Tensor], mask: Tensor, counts: Tensor) -> dict[Group, Tensor]:
         """α_g of each group of a modality, eq. 2, 9 and 17; 0 where the group does not count."""
-        counts = {g: _counts([g], present) for g in scores}  # [B, 1]
-        return {g: masked_softmax(score, mask, counts[g]) * counts[g][..., None] for g, score in scores.items()}
+        each = zip(scores.items(), counts[..., None].unbind(1), strict=True)  # [B, 1]
+        return {g: masked_softmax(score, mask, counted) * counted[..., None] for (g, score), counted in each}
 
     def _merge_otherwise(
         self, scores: Sequence[Tensor], theta: Tensor, mask: Tensor | None, counts: Tensor | None
@@ -84,11 +85,6 @@ class Merge(nn.Module):
         total = share.sum(0)  # [B, 1, 1] or [1, 1, 1]; zero where no group counts
         mixed = (share * masked_softmax(stacked, mask)).sum(0) / total.clamp(min=1e-30)
         return mixed if mask is None else torch.where(total > 0, mixed, _evenly(mask, mixed.dtype))
-
-
-def _counts(groups: Iterable[Group], present: Mapping[str, Tensor]) -> Tensor:
-    """[B, G]: whether all members of a group are there."""
-    return torch.stack([torch.stack([present[m] for m in g]).all(0) for g in groups], dim=1)
 
 
 def _evenly(mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from hoca.models.config import ModelConfig
-from hoca.ops.copies import Copies, copy_of
+from hoca.ops.copies import Copies, copy_of, kept
 from hoca.ops.linear import linear
 from hoca.ops.weighted import side_by_side
 
@@ -88,7 +89,7 @@ def _aligned(x: Tensor, weight: Tensor, bias: Tensor, alignment: int) -> Tensor:
     more = -words % alignment if x.is_cuda else 0
     if not more:
         return linear(x, weight, bias)
-    padded = (PadRows.apply(tensor, more, x.dtype) for tensor in (weight, bias))
+    padded = (kept(partial(PadRows.apply, each, more, x.dtype), each, more, x.dtype) for each in (weight, bias))
     return linear(x, *padded)[..., :words]
 
 

@@ -8,12 +8,13 @@ elsewhere torch's LSTM does, with an input that closes the input gate at padded 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
 
 from hoca.ops import has_triton
+from hoca.ops.copies import kept
 
 CLOSED = -1e4  # added to the input gate: its sigmoid is then exactly zero in every floating type
 MARKS = 8  # columns that tell of padding: one would do, eight keep the matrices aligned for tensor cores
@@ -70,7 +71,7 @@ def run_fused(
     endings = ("l0", "l0_reverse") if lstm.bidirectional else ("l0",)
     kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     given = [[getattr(lstm, f"{kind}_{ending}") for ending in endings] for kind in kinds]
-    joined = _joined(*given, dtype=features.dtype)
+    joined = kept(partial(_joined, *given, dtype=features.dtype), given[0][0], features.dtype)
     hidden, (h, c) = lstm.hidden_size, start
     output, c = FusedLSTM.apply(features, *joined, h, c, real, *(each for kind in given for each in kind))
     ends = output[:, -1, :hidden], output[:, 0, hidden:]
