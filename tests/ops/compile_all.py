@@ -16,6 +16,7 @@ from triton.runtime.jit import JITFunction
 from hoca.ops import fused
 from hoca.ops.cross_entropy_kernels import CrossEntropy
 from hoca.ops.draw_kernel import drawn
+from hoca.ops.fused import group
 from hoca.ops.lstm import kernels, run_fused
 from hoca.ops.merge_kernels import MergedWeights
 from hoca.ops.weighted_kernels import SideBySide
@@ -85,6 +86,9 @@ def main() -> None:
     driver.set_active(H200())
     JITFunction.run = compile_only
     fused._runs = lambda tensors: True
+    scores("low_rank", 3, torch.bfloat16, masked=True)
+    print("low_rank of few words")
+    group.FEW = 0
     kernels._chains = lambda features: True
     for kind, modalities, dtype, masked in (
         ("unary", 1, torch.bfloat16, True),

@@ -56,6 +56,23 @@ def on_device(group: Any) -> Any:
     return replace(moved, masks=group.masks and [mask.to(DEVICE) for mask in group.masks])
 
 
+@pytest.fixture(autouse=True)
+def _programs_of_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiles of large batches, though these are small."""
+    monkeypatch.setattr("hoca.ops.fused.group.FEW", 0)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("kind", ["unary", "low_rank"])
+@pytest.mark.parametrize("steps", STEPS, ids=len)
+def test_few_words_have_larger_programs(
+    make_group: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, steps: Sequence[int], kind: str, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr("hoca.ops.fused.group.FEW", 256)
+    given = make_group(steps, words=5, size=9, rank=2, lengths=LENGTHS[: len(steps)])
+    assert_near_reference(given.to(dtype).to(torch.float64), kind, dtype)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", STEPS, ids=len)

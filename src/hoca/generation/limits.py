@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from hoca.errors import UserError
+from hoca.ops.copies import kept
 from hoca.text import Vocabulary
 
 
@@ -31,14 +33,20 @@ class SentenceLimits:
             blocked = torch.ones(1, 1, len(vocabulary), dtype=torch.bool, device=words.device)
             blocked[..., vocabulary.eos] = False
             return blocked
-        blocked = torch.zeros(1, 1, len(vocabulary), dtype=torch.bool, device=words.device)
-        for never in (vocabulary.pad, vocabulary.bos):  # one by one: a list would be copied to the device
-            blocked[..., never] = True
-        blocked[..., vocabulary.unk] = not self.unknown
-        blocked[..., vocabulary.eos] = said < self.min_length
+        short = said < self.min_length
+        blocked = kept(partial(self._never, vocabulary, words.device, short), self, id(vocabulary), words.device, short)
         if self.no_repeat and said >= self.no_repeat:
             blocked = blocked | self._repeats(words[:, :, 1:], len(vocabulary))
             blocked[..., vocabulary.eos] &= ~blocked.all(-1)  # nothing else left to say: end
+        return blocked
+
+    def _never(self, vocabulary: Vocabulary, device: torch.device, short: bool) -> Tensor:
+        """[1, 1, V], True = may not come next whatever was said; `short`: nor may the end."""
+        blocked = torch.zeros(1, 1, len(vocabulary), dtype=torch.bool, device=device)
+        for never in (vocabulary.pad, vocabulary.bos):  # one by one: a list would be copied to the device
+            blocked[..., never] = True
+        blocked[..., vocabulary.unk] = not self.unknown
+        blocked[..., vocabulary.eos] = short
         return blocked
 
     def _repeats(self, said: Tensor, size: int) -> Tensor:

@@ -25,9 +25,9 @@ Made = TypeVar("Made")
 
 @contextmanager
 def keeping_copies() -> Iterator[None]:
-    """Within this block weights stay as they are: what `kept` is asked for several times is made once.
+    """Within this block weights and encoded videos stay as they are: what `kept` makes of them is made once.
 
-    A search under autocast says many words with the same weights. Autocast keeps its own casts in the same way.
+    A search says many words with the same ones. Autocast keeps its own casts of weights in the same way.
     """
     global _kept
     before, _kept = _kept, {}
@@ -37,13 +37,13 @@ def keeping_copies() -> Iterator[None]:
         _kept = before
 
 
-def kept(make: Callable[[], Made], weight: Tensor, *more: Hashable) -> Made:
-    """What `make` makes of a weight and of what belongs to it, made once where copies are kept."""
+def kept(make: Callable[[], Made], *of: Tensor | Hashable) -> Made:
+    """What `make` makes of some tensors and options, made once where copies are kept."""
     if _kept is None:
         return make()
-    key = (id(weight), *more)
+    key = tuple((x.data_ptr(), x.shape, x.stride(), x.dtype) if isinstance(x, Tensor) else x for x in of)
     if key not in _kept:
-        _kept[key] = weight, make()  # the weight stays, and with it its id
+        _kept[key] = of, make()  # the tensors stay, and with them their places
     made: Made = _kept[key][1]
     return made
 

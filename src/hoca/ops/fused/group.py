@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,14 +12,17 @@ import triton
 from torch import Tensor
 from triton import cdiv
 
+from hoca.ops.copies import kept
 from hoca.ops.fused.backward import backward_kernel
 from hoca.ops.fused.forward import forward_kernel
 from hoca.ops.fused.pairs import pair_keys
-from hoca.ops.fused.powers import make_powers, padded
+from hoca.ops.fused.powers import ALIGNMENT, make_powers, padded
 
 MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
 MOST_RANK = 4
 MOST_TILES = 5  # of a program, where it need not have them all
+FEW = 256  # programs: with so few, as in a search, a multiprocessor has room for larger ones
+MOST_WARPS = 8
 
 
 # By the number of modalities, for 80 steps of each, as `benchmarks/tune_attention.py` times them; 0: without factors,
@@ -54,6 +58,11 @@ class Tile:
     ahead: int = 0  # 1: load what comes next while working
     unroll: int = 1  # blocks of channels in a round of the loop
     registers: int = 0  # of a thread at most, where the compiler would take more
+
+    def with_more_warps(self) -> Tile:
+        """The same with as many channels more at a time."""
+        times = max(1, min(MOST_WARPS // self.warps, ALIGNMENT // self.lanes))
+        return replace(self, lanes=times * self.lanes, warps=times * self.warps)
 
     def sizes(self) -> dict[str, int]:
         """By the kernels' names."""
@@ -95,11 +104,13 @@ class _Scores(torch.autograd.Function):
         scores = tuple(queries[0].new_empty((batch, words, t), dtype=dtype) for t in group.steps)
         tile = _forward_tile(group.steps, group.rank, half=group.half)
         blocks = cdiv(max(group.steps), tile.tiles * tile.rows)
+        if batch * cdiv(words, tile.words) * blocks <= FEW:
+            tile = tile.with_more_warps()
         height = blocks * tile.tiles * tile.rows
         direct = group.half and not group.rank
         keys = group.keys
         if group.half and not direct:
-            keys = (pair_keys(keys, group.masks, height),)
+            keys = (kept(partial(pair_keys, keys, group.masks, height), *keys, *group.masks, height),)
         elif not direct:
             query_powers, key_powers = make_powers(queries, keys, group.masks, height)
             queries, keys = query_powers.unbind(2), (key_powers,)
