@@ -203,6 +203,17 @@ def chosen(options: argparse.Namespace, data: Data, system: str, finished: Mappi
     return max(runs, key=lambda setting: dev_score(finished[runs[setting].key]))
 
 
+def tried_by_all(options: argparse.Namespace, data: Data, finished: Mapping[Key, Row]) -> argparse.Namespace:
+    """With as many settings as every system of a dataset was tried with: choosing among more would favour some."""
+    systems = [system for each, system in cells(options) if each == data]
+    whole = [
+        count
+        for count in range(1, options.settings + 1)
+        if all(run.key in finished for system in systems for run in list(tried(options, data, system).values())[:count])
+    ]
+    return argparse.Namespace(**vars(options) | {"settings": max(whole, default=1)})
+
+
 def dev_score(row: Row) -> float:
     return max(float(value) for value in row["curve"].split())
 
@@ -282,8 +293,9 @@ def table(options: argparse.Namespace) -> None:
     fill_in_meteor(options.table, references(options))
     found = rows_by_key(*options.done, options.table)
     rows = []
+    fair = {name: tried_by_all(options, DATASETS[name], found) for name in options.data}
     for data, system in cells(options):
-        best = chosen(options, data, system, found)
+        best = chosen(fair[data.name], data, system, found)
         for objective, setting, seed, fold in itertools.product(
             (XE, REWARD), data.settings, range(data.seeds), range(data.folds)
         ):
@@ -298,6 +310,7 @@ def table(options: argparse.Namespace) -> None:
                     "objective": objective,
                     "setting": f"learning_rate={setting[0]} dropout={setting[1]}",
                     "chosen": "yes" if setting == best else "",
+                    "chosen among": fair[data.name].settings,
                     **{name: row[name] for name in ("seed", "fold", "commit", "device", "jobs")},
                     "parameters": row["weights"],
                     **{name: row[name] for name in ("epochs", "seconds_an_epoch", "captions_a_second")},
@@ -346,7 +359,11 @@ def fill(text: str, rows: Sequence[Row]) -> str:
 def markdown(data: Data, rows: Sequence[Row]) -> str:
     mine = [row for row in rows if row["data"] == data.name and row["chosen"]]
     wanted = 2 * len(data.systems) * data.seeds * data.folds
-    state = f"{len(mine)} of {wanted} runs are finished" if mine else f"**Not measured yet**: 0 of {wanted} runs"
+    state = f"**Not measured yet**: 0 of {wanted} runs"
+    if mine:
+        among = mine[0]["chosen among"]
+        how = f"each with the best of {among} settings" if among != "1" else "all with the same setting"
+        state = f"{len(mine)} of {wanted} runs are finished, {how}"
     head = ["system", "weights", "s/epoch", "captions/s"]
     head += [f"{objective} {name}" for objective in (XE, REWARD) for name in SCORES]
     lines = [head, ["---"] * len(head)]

@@ -83,7 +83,7 @@ def test_what_is_finished_is_not_trained_again(study: Path) -> None:
 
 def test_the_page_shows_what_was_measured_and_leaves_the_rest_empty(study: Path) -> None:
     page = (study / "page.md").read_text()
-    assert "8 of 200 runs are finished." in page
+    assert "8 of 200 runs are finished, each with the best of 2 settings." in page
     lines = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     assert "±" in lines["cst"]
     assert lines["hoca-t"].replace("|", "").split() == ["`hoca-t`"]
