@@ -12,13 +12,12 @@ BLOCK = 2048  # words at a time
 
 
 @triton.jit
-def weights(logprob, blocked, first, largest, V, sharpness, BLOCK: tl.constexpr):
-    """p^(1/temperature), over the largest, of a block of words that begins with `first`; 0 where it is blocked."""
+def load_allowed(logprob, blocked, first, V, BLOCK: tl.constexpr):
+    """A block of words that begins with `first`, and their log-probabilities; -inf where one is blocked."""
     word = first + tl.arange(0, BLOCK)
     exists = word < V
-    x = tl.load(logprob + word, mask=exists, other=float("-inf"))
     allowed = exists & (tl.load(blocked + word, mask=exists, other=1) == 0)
-    return tl.exp((tl.where(allowed, x, float("-inf")) - largest) * sharpness).to(tl.float64), word
+    return word, tl.load(logprob + word, mask=allowed, other=float("-inf"))
 
 
 @triton.jit
@@ -29,22 +28,21 @@ def draw_kernel(logprob, blocked, chance, drawn, W, V, blocked_b, blocked_w, sha
     blocked += row // W * blocked_b + row % W * blocked_w
     largest = float("-inf")
     for first in range(0, V, BLOCK):
-        word = first + tl.arange(0, BLOCK)
-        exists = word < V
-        x = tl.load(logprob + word, mask=exists, other=float("-inf"))
-        allowed = exists & (tl.load(blocked + word, mask=exists, other=1) == 0)
-        largest = tl.maximum(largest, tl.max(tl.where(allowed, x, float("-inf")), axis=0))
+        word, x = load_allowed(logprob, blocked, first, V, BLOCK)
+        largest = tl.maximum(largest, tl.max(x, axis=0))
     total = tl.zeros([], tl.float64)
     last = tl.zeros([], tl.int32)  # word that can be drawn
     for first in range(0, V, BLOCK):
-        weight, word = weights(logprob, blocked, first, largest, V, sharpness, BLOCK)
+        word, x = load_allowed(logprob, blocked, first, V, BLOCK)
+        weight = tl.exp((x - largest) * sharpness).to(tl.float64)
         total += tl.sum(weight, axis=0)
         last = tl.maximum(last, tl.max(tl.where(weight > 0, word, 0), axis=0))
     target = tl.load(chance + row) * total
     found = last  # where rounding puts the target behind all parts
     before = tl.zeros([], tl.float64)  # the parts of the blocks before
     for first in range(0, V, BLOCK):
-        weight, word = weights(logprob, blocked, first, largest, V, sharpness, BLOCK)
+        word, x = load_allowed(logprob, blocked, first, V, BLOCK)
+        weight = tl.exp((x - largest) * sharpness).to(tl.float64)
         after = before + tl.sum(weight, axis=0)
         if (before <= target) & (target < after):
             passed = tl.sum((before + tl.cumsum(weight, axis=0) <= target).to(tl.int32), axis=0)
