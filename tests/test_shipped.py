@@ -53,7 +53,7 @@ def test_they_are_small_and_carry_nothing_of_where_they_were_trained() -> None:
 
 
 def test_it_searches_as_it_was_chosen_to(captioner: VideoCaptioner) -> None:
-    chosen = Search(beam=8, length_penalty=1.0, max_length=20, no_repeat=2, detector_weight=0.3)
+    chosen = Search(beam=8, length_penalty=1.0, max_length=20, no_repeat=2, not_first=("there",), detector_weight=0.3)
     assert captioner.search == chosen
     assert captioner.model.detector is not None
 

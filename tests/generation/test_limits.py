@@ -21,6 +21,7 @@ LIMITS = [
     SentenceLimits(min_length=4, max_length=12, no_repeat=1),
     SentenceLimits(min_length=12, max_length=12, no_repeat=3),
     SentenceLimits(max_length=5, unknown=True),
+    SentenceLimits(max_length=9, no_repeat=2, not_first=tuple(VOCABULARY.tokens[4:6])),
 ]
 
 
@@ -43,6 +44,7 @@ def test_every_search_keeps_the_limits(limits: SentenceLimits) -> None:
                 nothing_new_left = allowed(row, limits) == [EOS]
                 assert limits.min_length <= len(row) <= limits.max_length or nothing_new_left
                 assert all(word >= VOCABULARY.unk + (not limits.unknown) for word in row)
+                assert not row or VOCABULARY.tokens[row[0]] not in limits.not_first
                 if limits.no_repeat:
                     pieces = [tuple(row[i : i + limits.no_repeat]) for i in range(len(row) - limits.no_repeat + 1)]
                     assert len(set(pieces)) == len(pieces)
@@ -58,11 +60,12 @@ def test_every_search_keeps_the_limits(limits: SentenceLimits) -> None:
     no_repeat=st.integers(0, 4),
     min_length=st.integers(0, 10),
     unknown=st.booleans(),
+    not_first=st.lists(st.sampled_from([*VOCABULARY.tokens[5:], "no word"]), unique=True).map(tuple),
 )
 def test_what_is_blocked_equals_a_plain_count(
-    said: list[list[int]], no_repeat: int, min_length: int, unknown: bool
+    said: list[list[int]], no_repeat: int, min_length: int, unknown: bool, not_first: tuple[str, ...]
 ) -> None:
-    limits = SentenceLimits(min_length, max_length=10, no_repeat=no_repeat, unknown=unknown)
+    limits = SentenceLimits(min_length, max_length=10, no_repeat=no_repeat, unknown=unknown, not_first=not_first)
     words = torch.tensor([[[VOCABULARY.bos, *row] for row in said]]).long()
     blocked = limits.blocked(words, VOCABULARY).expand(1, len(said), -1)[0].tolist()
     for row, found in zip(said, blocked, strict=True):
@@ -72,10 +75,11 @@ def test_what_is_blocked_equals_a_plain_count(
 def allowed(said: list[int], limits: SentenceLimits) -> list[int]:
     n = limits.no_repeat
     pieces = [said[i : i + n] for i in range(len(said) - n + 1)]
+    gone = {VOCABULARY[word] for word in limits.not_first if word in VOCABULARY} if not said else set()
     words = [
         word
         for word in range(VOCABULARY.unk + (not limits.unknown), len(VOCABULARY))
-        if not n or [*said[len(said) - n + 1 :], word] not in pieces
+        if word not in gone and (not n or [*said[len(said) - n + 1 :], word] not in pieces)
     ]
     return [EOS, *words] if len(said) >= limits.min_length or not words else words
 

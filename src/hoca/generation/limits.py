@@ -19,6 +19,7 @@ class SentenceLimits:
     max_length: int = 30  # then <eos> is the only choice
     no_repeat: int = 0  # no sequence of this many words occurs twice; 0 = off
     unknown: bool = False  # may <unk> be said?
+    not_first: tuple[str, ...] = ()  # words that no sentence begins with
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_length <= self.max_length:
@@ -35,6 +36,11 @@ class SentenceLimits:
             return blocked
         short = said < self.min_length
         blocked = kept(partial(self._never, vocabulary, words.device, short), self, id(vocabulary), words.device, short)
+        if not said and self.not_first:
+            blocked = blocked.clone()
+            for word in self.not_first:
+                if word in vocabulary:
+                    blocked[..., vocabulary[word]] = True
         if self.no_repeat and said >= self.no_repeat:
             blocked = blocked | self._repeats(words[:, :, 1:], len(vocabulary))
             blocked[..., vocabulary.eos] &= ~blocked.all(-1)  # nothing else left to say: end

@@ -30,6 +30,7 @@ class Search:
     no_repeat: int = option(
         0, "no sequence of this many words occurs twice in a caption; 0 = off", least=0, below=1 << 10
     )
+    not_first: tuple[str, ...] = option((), "words that no caption begins with, such as [there]")
     detector_weight: float = option(
         0.0, "weight of the detected words when the beam is reranked; 0 = off", least=0, below=1 << 20
     )
@@ -44,7 +45,7 @@ class Search:
 
     @property
     def limits(self) -> SentenceLimits:
-        return SentenceLimits(max_length=self.max_length, no_repeat=self.no_repeat)
+        return SentenceLimits(max_length=self.max_length, no_repeat=self.no_repeat, not_first=self.not_first)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
