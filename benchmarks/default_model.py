@@ -75,9 +75,8 @@ COMPARED, CHOSEN = list(VARIANTS), "picture and change"
 VARIANTS["small unary"] = SIBLING
 MEMBERS = 8  # at most, of an ensemble
 TOGETHER = {f"{name}, {count} together": name for name in VARIANTS for count in range(2, MEMBERS + 1)}
-NOT_FIRST = (
-    "there",
-)  # in a sentence of what is shipped, where it began "there is a man is talking" and its like alone
+# Of the sentences of what is shipped: those that began so were "there is a man is talking" and its like.
+NOT_FIRST = ("there",)
 WEIGHT = 0.3  # of the detected words in the choice among sentences, chosen among 0, 0.2, 0.3 and 0.4 on the folds
 SCORES = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr")
 EXAMPLES = 20
