@@ -14,18 +14,18 @@ import triton
 import triton.language as tl
 
 from hoca.ops.fused.pairs import pair_place
-from hoca.ops.fused.pieces import load_factors, load_inside, load_real, load_vectors, pool, product, reciprocal, zeros
+from hoca.ops.fused.pieces import (
+    load_factors,
+    load_inside,
+    load_real,
+    load_vectors,
+    pool,
+    product,
+    reciprocal,
+    tanh,
+    zeros,
+)
 from hoca.ops.fused.powers import place
-
-
-@triton.jit
-def tanh(x, NATIVE: tl.constexpr):
-    """One special-function operation, with an error of at most 2^-11."""
-    if NATIVE:
-        y = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
-    else:
-        y = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
-    return y
 
 
 @triton.jit

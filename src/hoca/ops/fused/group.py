@@ -116,10 +116,8 @@ class _Scores(torch.autograd.Function):
             queries, keys = query_powers.unbind(2), (key_powers,)
         forward_kernel[(cdiv(words, tile.words), batch, blocks)](
             queries, keys, group.masks or group.channels, scores, group.factors, group.channels,
-            tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
-            tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
-            *group.numbers(height), HALF=group.half, DIRECT=direct, EVEN=size % tile.lanes == 0,
-            WORDS=tile.words, UNROLL=tile.unroll, **tile.sizes(),
+            *strides(queries), *strides(keys), *group.numbers(height), HALF=group.half, DIRECT=direct,
+            EVEN=size % tile.lanes == 0, WORDS=tile.words, UNROLL=tile.unroll, **tile.sizes(),
         )  # fmt: skip
         ctx.save_for_backward(*tensors, *group.masks)
         ctx.count, ctx.given = count, len(tensors)
@@ -132,19 +130,24 @@ class _Scores(torch.autograd.Function):
             tensors[:count], tensors[count : 2 * count], tensors[2 * count : -count], tensors[-count:], masks
         )
         batch, words, size = group.queries[0].shape
-        tile = _backward_tile(group.steps, group.rank)
+        tile = _backward_tile(group.steps, group.rank, half=group.half)
         blocks = cdiv(size, tile.lanes)
         height = tile.tiles * tile.rows
-        query_powers, key_powers = make_powers(group.queries, group.keys, masks, height)
+        queries, keys = group.queries, group.keys
+        if not group.half:
+            query_powers, key_powers = make_powers(queries, keys, masks, height)
+            queries, keys = query_powers.unbind(2), (key_powers,)
         query_gradients = tuple(q.new_empty(q.shape) for q in group.queries)
         key_gradients = tuple(k.new_empty(k.shape) for k in group.keys)
-        factor_parts = query_powers.new_empty((batch, blocks, group.rank, sum(group.steps)))
-        channel_parts = query_powers.new_empty((count, batch, *([words] if group.per_word else []), size))
+        new = partial(queries[0].new_empty, dtype=torch.float32)
+        factor_parts = new((batch, blocks, group.rank, sum(group.steps)))
+        channel_parts = new((count, batch, *([words] if group.per_word else []), size))
         backward_kernel[(blocks, batch)](
-            query_powers, key_powers, masks or group.channels,
+            queries, keys, masks or group.channels,
             group.real_gradients(gradients), group.factors, group.channels,
             query_gradients, key_gradients, factor_parts, channel_parts.unbind(0),
-            *group.numbers(height), FULL=all(t == height for t in group.steps), **tile.sizes(),
+            *strides(queries), *strides(keys), *group.numbers(height), HALF=group.half,
+            EVEN=size % tile.lanes == 0, FULL=all(t == height for t in group.steps), **tile.sizes(),
         )  # fmt: skip
         channel_gradients = (channel_parts if group.per_word else channel_parts.sum(1)).unbind(0)
         factor_gradients = factor_parts.sum((0, 1)).split(group.steps, dim=1) if group.rank else ()
@@ -199,6 +202,11 @@ class _Group:
         )
 
 
+def strides(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """From video to video, and from row to row."""
+    return tuple(tensor.stride(0) for tensor in tensors), tuple(tensor.stride(1) for tensor in tensors)
+
+
 def _forward_tile(steps: Sequence[int], rank: int, *, half: bool) -> Tile:
     table = HALF if half else FORWARD
     rows = 8 if half and rank else _rows(steps)  # 8: as keys are paired
@@ -211,7 +219,7 @@ def _forward_tile(steps: Sequence[int], rank: int, *, half: bool) -> Tile:
     return Tile(tiles, rows, **table[min(len(steps), 3)])
 
 
-def _backward_tile(steps: Sequence[int], rank: int) -> Tile:
+def _backward_tile(steps: Sequence[int], rank: int, *, half: bool = False) -> Tile:
     rows = _rows(steps)
     tiles = cdiv(max(steps), rows)
     # A thread holds keys, X, gradients of scores, of keys and of each rank's factors: they must stay in registers.

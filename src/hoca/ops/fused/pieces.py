@@ -26,6 +26,16 @@ def reciprocal(x, NATIVE: tl.constexpr):
 
 
 @triton.jit
+def tanh(x, NATIVE: tl.constexpr):
+    """One special-function operation, with an error of at most 2^-11."""
+    if NATIVE:
+        y = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    else:
+        y = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+    return y
+
+
+@triton.jit
 def zeros(COUNT: tl.constexpr, SHAPE: tl.constexpr):
     many = ()
     for _ in tl.static_range(COUNT):
