@@ -137,8 +137,9 @@ class Captioner(CaptionModel):
 
     def _predict(self, memory: HocaMemory, queries: Tensor) -> Tensor:
         """queries [B, Q, H] → logits [B, Q, V]."""
-        contexts, shares, _, _ = self._attend(memory, queries)
-        return self.output(queries, contexts, self.decoder.embedding.weight, shares)
+        contexts, shares, merged, _ = self._attend(memory, queries)
+        attended = {m: (alpha, memory.encoded[m]) for m, alpha in merged.items()}
+        return self.output(queries, contexts, self.decoder.embedding.weight, shares, attended)
 
     def _attend(
         self, memory: HocaMemory, queries: Tensor

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hoca.models.config import ModelConfig
+from hoca.ops.attended import attended_scores, saves_work
 from hoca.ops.copies import Copies, copy_of, kept
 from hoca.ops.linear import linear
 from hoca.ops.weighted import side_by_side
@@ -39,13 +40,21 @@ class Output(nn.Module):
             copies.make([self.linear], alignment=self.alignment)
 
     def forward(
-        self, hidden: Tensor, contexts: Mapping[str, Tensor], words: Tensor, shares: Mapping[str, Tensor] | None = None
+        self,
+        hidden: Tensor,
+        contexts: Mapping[str, Tensor],
+        words: Tensor,
+        shares: Mapping[str, Tensor] | None = None,
+        attended: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> Tensor:
         """hidden [B, Q, H], contexts φ_m [B, Q, 2H], absent ones left out, shares β_m [B, Q] (None: 1 each)
         → logits [B, Q, V].
 
-        words [V, E]: the decoder's word vectors, for scores that are tied to them.
+        words [V, E]: the decoder's word vectors, for scores that are tied to them. attended: what the contexts are made
+        of, weights α_m [B, Q, T_m] and encoded steps [B, T_m, 2H].
         """
+        if (scores := self._of_steps(hidden, shares or {}, attended or {})) is not None:
+            return scores
         given, weighed = [contexts.get(m) for m in self.modalities], [(shares or {}).get(m) for m in self.modalities]
         narrow = self.narrow(side_by_side(hidden, given, weighed, self.width))
         if self.linear is not None:
@@ -56,6 +65,20 @@ class Output(nn.Module):
             return self.linear(narrow)  # eq. 22-23
         assert self.bias is not None
         return _tied(narrow, words, self.bias, self.alignment)
+
+    def _of_steps(
+        self, hidden: Tensor, shares: Mapping[str, Tensor], attended: Mapping[str, tuple[Tensor, Tensor]]
+    ) -> Tensor | None:
+        """The same from the steps themselves, where weights are copied and that is less work."""
+        if self.linear is None or set(attended) != set(self.modalities) or set(shares) != set(self.modalities):
+            return None
+        copy = copy_of([self.linear.weight])
+        if copy is None or not saves_work(
+            hidden.shape[1], [steps.shape[1] for _, steps in attended.values()], self.width
+        ):
+            return None
+        weighed = [(shares[m][..., None] * attended[m][0], attended[m][1]) for m in self.modalities]
+        return attended_scores(hidden, weighed, copy, self.linear.weight, self.linear.bias)
 
 
 class WordScores(nn.Linear):
