@@ -26,25 +26,39 @@ def _kernels_run() -> None:
 
 def given(words: int) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(words)
-    logprob = torch.log_softmax(3 * torch.randn(2, 3, words, generator=generator), -1)
+    scores = 3 * torch.randn(2, 3, words, generator=generator)
     blocked = torch.zeros(1, 1, words, dtype=torch.bool)
     blocked[..., [0, words - 1]] = True
-    return logprob.to(DEVICE), blocked.to(DEVICE), torch.rand(2, 3, dtype=torch.float64, generator=generator).to(DEVICE)
+    return scores.to(DEVICE), blocked.to(DEVICE), torch.rand(2, 3, dtype=torch.float64, generator=generator).to(DEVICE)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.01, 3.0])
 @pytest.mark.parametrize("words", [5, BLOCK - 1, 2 * BLOCK + 3])
-def test_the_same_words(words: int, temperature: float) -> None:
-    logprob, blocked, chance = given(words)
-    assert torch.equal(drawn(logprob, blocked, chance, temperature), plain_draw(logprob, blocked, chance, temperature))
+def test_the_same_words_with_the_same_probabilities(words: int, temperature: float) -> None:
+    scores, blocked, chance = given(words)
+    word, logprob = drawn(scores, blocked, chance, temperature)
+    expected, expected_logprob = plain_draw(scores, blocked, chance, temperature)
+    assert torch.equal(word, expected)
+    torch.testing.assert_close(logprob, expected_logprob)
+
+
+def test_scores_of_16_bits_within_wider_rows() -> None:
+    """As an output layer with rows for alignment gives them."""
+    scores, blocked, chance = given(9)
+    wide = torch.full((2, 3, 16), float("nan"), dtype=torch.bfloat16, device=DEVICE)
+    wide[..., :9] = scores
+    word, logprob = drawn(wide[..., :9], blocked, chance, 1.0)
+    expected, expected_logprob = plain_draw(wide[..., :9], blocked, chance)
+    assert torch.equal(word, expected)
+    torch.testing.assert_close(logprob, expected_logprob)
 
 
 def test_words_blocked_for_each_sentence() -> None:
-    logprob, _, chance = given(9)
+    scores, _, chance = given(9)
     blocked = torch.rand(2, 3, 9, generator=torch.Generator().manual_seed(1)).to(DEVICE) < 0.5
     blocked[..., 4] = False
-    found = drawn(logprob, blocked, chance, 1.0)
-    assert torch.equal(found, plain_draw(logprob, blocked, chance))
+    found, _ = drawn(scores, blocked, chance, 1.0)
+    assert torch.equal(found, plain_draw(scores, blocked, chance)[0])
     assert not blocked.gather(2, found[..., None]).any()
 
 
@@ -55,12 +69,13 @@ def test_the_parts_are_the_probabilities(draw: object) -> None:
     chance = (torch.arange(200, dtype=torch.float64, device=DEVICE) + 0.5).view(1, 200) / 200
     logprob = p.log().float().to(DEVICE).expand(1, 200, 5)
     blocked = torch.tensor([False, True, False, False, False], device=DEVICE)[None, None]
-    found = draw(logprob, blocked, chance, 1.0)  # type: ignore[operator]
+    found, of_all = draw(logprob, blocked, chance, 1.0)  # type: ignore[operator]
+    torch.testing.assert_close(of_all, logprob.gather(2, found[..., None]).squeeze(2))  # not of those allowed alone
     share = torch.bincount(found.flatten().cpu(), minlength=5) / 200
     torch.testing.assert_close(share.double(), p * (torch.arange(5) != 1) / 0.8, atol=0.006, rtol=0)
 
 
 def test_a_chance_next_to_1_draws_the_last_word_that_is_allowed() -> None:
-    logprob, blocked, chance = given(2 * BLOCK + 3)
-    found = drawn(logprob, blocked, torch.full_like(chance, 1 - 2**-53), 1.0)
+    scores, blocked, chance = given(2 * BLOCK + 3)
+    found, _ = drawn(scores, blocked, torch.full_like(chance, 1 - 2**-53), 1.0)
     assert (found == 2 * BLOCK + 1).all()

@@ -10,7 +10,7 @@ from torch import Tensor
 from hoca.errors import UserError
 from hoca.generation.hypotheses import Hypotheses
 from hoca.generation.limits import SentenceLimits
-from hoca.generation.step import WordByWord, inference, next_word
+from hoca.generation.step import WordByWord, inference, log_probabilities, next_scores
 from hoca.models import CaptionModel, Memory, State
 from hoca.models.trees import tensors
 from hoca.ops.draw import draw
@@ -57,24 +57,25 @@ class Rollout(WordByWord):
 
     def advance(self, model: CaptionModel, memory: Memory, found: Said, said: int) -> Said:
         vocabulary, ended = model.vocabulary, found.ended
-        logprob, state = next_word(model, memory, found.words[:, :, said], found.state)  # [B, W, V]
+        scores, state = next_scores(model, memory, found.words[:, :, said], found.state)  # [B, W, V]
         blocked = self.limits.blocked(found.words[:, :, : said + 1], vocabulary)
         if self.temperature:
-            chosen = self._draw(logprob, blocked, found.chance[:, :, said])
+            chosen, gained = self._draw(scores, blocked, found.chance[:, :, said])
         else:
+            logprob = log_probabilities(scores)
             chosen = logprob.masked_fill(blocked, float("-inf")).argmax(-1)
-        word = chosen.masked_fill(ended, vocabulary.pad)
-        gained = logprob.gather(2, word[..., None]).squeeze(2).masked_fill(ended, 0.0)
+            gained = logprob.gather(2, chosen[..., None]).squeeze(2)
+        word, gained = chosen.masked_fill(ended, vocabulary.pad), gained.masked_fill(ended, 0.0)
         words = found.words.clone()
         words[:, :, said + 1] = word
         return Said(words, found.total + gained, ended | (word == vocabulary.eos), state, found.chance)
 
-    def _draw(self, logprob: Tensor, blocked: Tensor, chance: Tensor) -> Tensor:
-        """[B, W, V], [B, W] → the word [B, W] within whose part of the whole probability each chance falls."""
+    def _draw(self, scores: Tensor, blocked: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, W, V], [B, W] → the word within whose part of the whole probability each chance falls, and its log p."""
         if self.top_k or self.top_p < 1:
-            allowed = logprob.masked_fill(blocked, float("-inf")) / self.temperature
+            allowed = log_probabilities(scores).masked_fill(blocked, float("-inf")) / self.temperature
             blocked = keep_top(allowed, self.top_k, self.top_p).isinf()
-        return draw(logprob, blocked, chance, self.temperature)
+        return draw(scores, blocked, chance, self.temperature)
 
 
 def greedy(model: CaptionModel, memory: Memory, limits: SentenceLimits | None = None) -> Hypotheses:

@@ -37,11 +37,21 @@ class WordByWord(ABC):
         return found
 
 
+def next_scores(model: CaptionModel, memory: Memory, last: Tensor, state: State) -> tuple[Tensor, State]:
+    """The last word of each hypothesis [B, W] → scores of the next, before the softmax [B, W, V], and the state."""
+    logits, state, _ = model.decode(memory, last[..., None], state)  # [B, W, 1, V]
+    return logits.squeeze(2), state
+
+
+def log_probabilities(scores: Tensor) -> Tensor:
+    """Scores [..., V] → log-probabilities, in float32 at least."""
+    return torch.log_softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+
+
 def next_word(model: CaptionModel, memory: Memory, last: Tensor, state: State) -> tuple[Tensor, State]:
     """The last word of each hypothesis [B, W] → log-probabilities of the next [B, W, V], and the state after it."""
-    logits, state, _ = model.decode(memory, last[..., None], state)  # [B, W, 1, V]
-    dtype = torch.promote_types(logits.dtype, torch.float32)
-    return torch.log_softmax(logits.squeeze(2), dim=-1, dtype=dtype), state
+    scores, state = next_scores(model, memory, last, state)
+    return log_probabilities(scores), state
 
 
 @contextmanager

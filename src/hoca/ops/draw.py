@@ -8,21 +8,24 @@ from torch import Tensor
 from hoca.ops import has_triton
 
 
-def draw(logprob: Tensor, blocked: Tensor, chance: Tensor, temperature: float = 1.0) -> Tensor:
-    """logprob [B, W, V], blocked, bool that can be expanded to it, chance [B, W] below 1 → word [B, W].
+def draw(scores: Tensor, blocked: Tensor, chance: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    """scores [B, W, V] before the softmax, blocked, bool that can be expanded to it, chance [B, W] below 1
+    → word [B, W] and its log-probability among all words [B, W], float32 at least.
 
     The words that are not blocked share the interval from 0 to 1 by p^(1/temperature), in their order; the word within
     whose part the chance falls is drawn.
     """
-    if logprob.is_cuda and logprob.dtype == torch.float32 and has_triton():
+    if scores.is_cuda and scores.dtype != torch.float64 and has_triton():
         from hoca.ops.draw_kernel import drawn
 
-        return drawn(logprob, blocked, chance, temperature)
-    return plain_draw(logprob, blocked, chance, temperature)
+        return drawn(scores, blocked, chance, temperature)
+    return plain_draw(scores, blocked, chance, temperature)
 
 
-def plain_draw(logprob: Tensor, blocked: Tensor, chance: Tensor, temperature: float = 1.0) -> Tensor:
+def plain_draw(scores: Tensor, blocked: Tensor, chance: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
     """The same, operation by operation."""
+    logprob = torch.log_softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
     allowed = logprob.masked_fill(blocked, float("-inf")) / temperature
     up_to = torch.softmax(allowed, -1, dtype=torch.float64).cumsum(-1)
-    return torch.searchsorted(up_to, chance[..., None] * up_to[..., -1:], right=True).squeeze(-1)
+    word = torch.searchsorted(up_to, chance[..., None] * up_to[..., -1:], right=True)
+    return word.squeeze(-1), logprob.gather(-1, word).squeeze(-1)
