@@ -241,7 +241,7 @@ def test_a_smaller_batch_draws_for_its_own_videos_alone(tiny_data: Path, tmp_pat
     of = trainer(tiny_data, tmp_path / "run", objective="scst-loo", samples=3, batch_size=9)
     step, sizes = static(of), set()
     for batch in of.batches:
-        found = step._examples(batch)
+        found = step._examples(batch)[1]()
         sizes.add(len(batch))
         assert found.words.shape[:2] == (len(batch), 3 + batch.words.shape[1])
         assert found.weights.shape == found.words.shape[:2]

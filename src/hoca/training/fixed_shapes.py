@@ -96,6 +96,10 @@ class Inputs:
             if values.shape != place.shape:
                 place.zero_()  # a NaN that an earlier batch left would reach the gradient, masked or not
             place[: values.shape[0], : values.shape[1]].copy_(values, non_blocking=True)
+        self.fill_values(batch)
+
+    def fill_values(self, batch: Batch) -> None:
+        """Copy what the batch carries besides features and words."""
         for name, values in _values(batch).items():
             self.values[name].zero_()
             self.values[name][tuple(slice(size) for size in values.shape)].copy_(values, non_blocking=True)

@@ -131,10 +131,15 @@ class RewardObjective(Objective):
     def examples(self, model: CaptionModel, batch: Batch) -> Batch:
         with inference(model):
             memory = model.encode(batch.features, batch.lengths, batch.category)
-            return self.with_own(model, memory, batch, WordByWord.run)
+            return self.with_own(model, memory, batch, WordByWord.run)[1]()
 
-    def with_own(self, model: CaptionModel, memory: Memory, batch: Batch, run: Run) -> Batch:
-        """The batch with captions of the model's own, found by `run`; `memory` may hold more videos, after its own."""
+    def with_own(
+        self, model: CaptionModel, memory: Memory, batch: Batch, run: Run
+    ) -> tuple[Batch, Callable[[], Batch]]:
+        """The batch with captions of the model's own, found by `run`; `memory` may hold more videos, after its own.
+
+        At first without rewards, which the host computes when the second result is called.
+        """
 
         def said(search: WordByWord) -> Tensor:
             """Words [B, W, L + 1] on the host."""
@@ -142,7 +147,13 @@ class RewardObjective(Objective):
             return words[:, :, : int((words != self.vocabulary.pad).sum(-1).max())]
 
         own = said(self.search_own(tensors(memory)[0].device))
-        return self.scored(batch, own, self.rewards(batch.ids, own), self.baseline(batch.ids, said))
+        other = self.search_baseline()
+        compared = None if other is None else said(other)
+
+        def scored() -> Batch:
+            return self.scored(batch, own, self.rewards(batch.ids, own), self.baseline(batch.ids, compared))
+
+        return self.scored(batch, own, torch.zeros(own.shape[:2]), None), scored
 
     def scored(self, batch: Batch, own: Tensor, rewards: Tensor, baseline: Tensor | None) -> Batch:
         """The model's own captions [B, S, L + 1], then the given ones; the rewards [B, S] are a target."""
@@ -159,8 +170,12 @@ class RewardObjective(Objective):
         """What finds the captions that are rewarded."""
         raise NotImplementedError
 
-    def baseline(self, ids: Sequence[str], said: Callable[[WordByWord], Tensor]) -> Tensor | None:
-        """What is taken off the rewards of each video, [B]; None: nothing. `said` gives what another search finds."""
+    def search_baseline(self) -> WordByWord | None:
+        """What finds the captions that the model's own are compared with, where they are compared with such."""
+        return None
+
+    def baseline(self, ids: Sequence[str], compared: Tensor | None) -> Tensor | None:
+        """What is taken off the rewards of each video, [B]; None: nothing. compared: what `search_baseline` found."""
         return None
 
     def rewards(self, ids: Sequence[str], own: Tensor) -> Tensor:
@@ -213,8 +228,12 @@ class LeaveOneOut(SelfCritical):
 class Greedy(SelfCritical):
     """The baseline is the reward of what greedy search says, without dropout (Rennie et al., 2017)."""
 
-    def baseline(self, ids: Sequence[str], said: Callable[[WordByWord], Tensor]) -> Tensor:
-        return self.rewards(ids, said(Rollout(self.search.limits)))[:, 0]
+    def search_baseline(self) -> WordByWord:
+        return Rollout(self.search.limits)
+
+    def baseline(self, ids: Sequence[str], compared: Tensor | None) -> Tensor:
+        assert compared is not None
+        return self.rewards(ids, compared)[:, 0]
 
 
 @register_objective("scst-consensus")
@@ -231,7 +250,7 @@ class Consensus(SelfCritical):
         mean = mean_consensus(found)
         return {id: sum(scores) / len(scores) if len(scores) > 1 else mean for id, scores in found.items()}
 
-    def baseline(self, ids: Sequence[str], said: Callable[[WordByWord], Tensor]) -> Tensor:
+    def baseline(self, ids: Sequence[str], compared: Tensor | None) -> Tensor:
         return torch.tensor([self.consensus[id] for id in ids])
 
 
@@ -280,9 +299,15 @@ class TeacherForcing(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, Weighted]:
         """The batch's captions are those that `Objective.examples` gave."""
+        return self.losses(batch, *self.decoded(batch))
+
+    def decoded(self, batch: Batch) -> tuple[Memory, Decoded]:
+        """All that does not depend on what a caption counts."""
         memory = self.model.encode(batch.features, batch.lengths, batch.category)
         words = batch.words[:, :, :-1]
-        decoded = self.model.decode(memory, words, self.model.begin(memory, words.shape[1]))
+        return memory, self.model.decode(memory, words, self.model.begin(memory, words.shape[1]))
+
+    def losses(self, batch: Batch, memory: Memory, decoded: Decoded) -> dict[str, Weighted]:
         losses = {WORDS: Weighted(1.0, self.objective.batch_loss(decoded.logits, batch))}
         if own := self.objective.own(batch):  # a model's own losses are about the given captions
             batch = replace(batch, words=batch.words[:, own:])

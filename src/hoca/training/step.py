@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -25,6 +25,7 @@ from hoca.training.recipe import TrainSection
 from hoca.training.state import State
 
 Losses = dict[str, Tensor]  # by name, `loss` first, each summed over this process's captions, on the device
+Scored = Callable[[], Batch]  # gives a batch with the rewards of the captions in it
 
 
 class Step(Protocol):
@@ -89,11 +90,12 @@ class StaticStep:
         return len(self._inputs)
 
     def __call__(self, batch: Batch, rate: float) -> Losses:
-        inputs = self._filled(self._examples(batch))
+        examples, scored = self._examples(batch)
+        inputs = self._filled(examples)
         set_rate(self.state.optimizer, rate)
         average = self.state.average
         first = average is not None and int(average.n_averaged) == 0
-        losses = self._run(inputs, first=first)
+        losses = self._run(inputs, scored, first=first)
         if average is not None:
             if first:
                 average.update_parameters(self.state.model)
@@ -101,10 +103,10 @@ class StaticStep:
                 average.n_averaged += 1
         return losses
 
-    def _examples(self, batch: Batch) -> Batch:
-        """With captions of the model's own, where the objective has such."""
+    def _examples(self, batch: Batch) -> tuple[Batch, Scored | None]:
+        """With captions of the model's own, where the objective has such, and what tells their rewards."""
         if not isinstance(self.objective, RewardObjective):
-            return batch
+            return batch, None
         model = self.state.model
         inputs = self._filled(replace(batch, words=batch.words[:, :1, :2], weights=None, targets={}))  # its videos
         with inference(model), autocast(self.settings, self.state.dist):
@@ -129,33 +131,51 @@ class StaticStep:
         self._inputs[shape].fill(batch, numbers)
         return self._inputs[shape]
 
-    def _run(self, inputs: Inputs, *, first: bool) -> Losses:
+    def _run(self, inputs: Inputs, scored: Scored | None, *, first: bool) -> Losses:
         """`first`: the running average of the weights has not begun."""
-        return self._compute(inputs, averaging=not first)
+        return self._compute(inputs, scored, averaging=not first)
 
     def _forget(self, shape: Shape) -> None:
         """What was kept for a shape is no longer needed."""
 
-    def _losses(self, inputs: Inputs) -> dict[str, Weighted]:
-        """At the places that hold a word, where the model can score those alone; otherwise at all places."""
+    def _forward(self, inputs: Inputs) -> tuple[Any, ...]:
+        """Logits at the places that hold a word, where the model can score those alone; otherwise at all places.
+
+        What a caption counts does not enter: on a GPU, the host finds it out meanwhile.
+        """
+        self.state.optimizer.zero_grad(set_to_none=True)
+        with autocast(self.settings, self.state.dist):
+            if self._whole is not None:
+                return self._whole.decoded(inputs.batch())
+            assert isinstance(self.state.model, ScoresPlaces)
+            return (
+                self.state.model.forward_at(
+                    inputs.features,
+                    inputs.lengths,
+                    inputs.shape.ragged,
+                    inputs.words[:, :, :-1],
+                    inputs.places,
+                    inputs.category,
+                ),
+            )
+
+    def _losses(self, inputs: Inputs, found: tuple[Any, ...]) -> dict[str, Weighted]:
         if self._whole is not None:
-            return self._whole(inputs.batch())
-        assert isinstance(self.state.model, ScoresPlaces)
-        logits = self.state.model.forward_at(
-            inputs.features,
-            inputs.lengths,
-            inputs.shape.ragged,
-            inputs.words[:, :, :-1],
-            inputs.places,
-            inputs.category,
-        )
+            return self._whole.losses(inputs.batch(), *found)
+        (logits,) = found
         return {WORDS: Weighted(1.0, self.objective.loss(logits, inputs.targets, inputs.place_weights()))}
 
-    def _compute(self, inputs: Inputs, *, averaging: bool) -> Losses:
+    def _compute(self, inputs: Inputs, scored: Scored | None, *, averaging: bool) -> Losses:
+        found = self._forward(inputs)
+        if scored is not None:
+            inputs.fill_values(scored())
+        return self._learn(inputs, found, averaging=averaging)
+
+    def _learn(self, inputs: Inputs, found: tuple[Any, ...], *, averaging: bool) -> Losses:
+        """From what `_forward` found."""
         state, model = self.state, self.state.model
-        state.optimizer.zero_grad(set_to_none=True)
         with autocast(self.settings, state.dist):
-            losses = self._losses(inputs)
+            losses = self._losses(inputs, found)
             total = summed(losses)
         (total / inputs.count).backward()
         if self._gradients is not None:
@@ -174,6 +194,7 @@ class CapturedStep(StaticStep):
     """The same as CUDA graphs, one per shape: a step is one launch, whatever number of kernels it has.
 
     A shape's first batch is computed without a graph, which also prepares the libraries; its second one is captured.
+    With rewards a step is two graphs: while the first one scores the words, the host scores the captions.
     """
 
     GRAPHS = 96  # that are kept; they share one pool of memory, since no two run at once
@@ -181,22 +202,25 @@ class CapturedStep(StaticStep):
     def __init__(self, settings: TrainSection, state: State, objective: Objective) -> None:
         super().__init__(settings, state, objective)
         self._pool = torch.cuda.graph_pool_handle()
-        self._graphs: OrderedDict[Shape, tuple[torch.cuda.CUDAGraph, Losses]] = OrderedDict()
+        self._graphs: OrderedDict[Shape, tuple[list[torch.cuda.CUDAGraph], Losses]] = OrderedDict()
         self._encoders: dict[Shape, tuple[torch.cuda.CUDAGraph, Memory] | None] = {}
         self._seen: set[Shape] = set()
 
-    def _run(self, inputs: Inputs, *, first: bool) -> Losses:
+    def _run(self, inputs: Inputs, scored: Scored | None, *, first: bool) -> Losses:
         shape = inputs.shape
         if first or shape not in self._seen:
             self._seen.add(shape)
-            return self._compute(inputs, averaging=not first)
+            return self._compute(inputs, scored, averaging=not first)
         if shape not in self._graphs:
             if len(self._graphs) == self.GRAPHS:
                 self._graphs.popitem(last=False)
-            self._graphs[shape] = self._capture(inputs)
+            self._graphs[shape] = self._capture(inputs, halves=scored is not None)
         self._graphs.move_to_end(shape)
-        graph, losses = self._graphs[shape]
+        (graph, *second), losses = self._graphs[shape]
         graph.replay()
+        if scored is not None:
+            inputs.fill_values(scored())
+            second[0].replay()
         return losses
 
     def _encode(self, inputs: Inputs) -> Memory:
@@ -218,13 +242,20 @@ class CapturedStep(StaticStep):
     def _search(self, search: WordByWord, model: CaptionModel, memory: Memory) -> Any:
         return search_captured(search, model, memory)
 
-    def _capture(self, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Losses]:
+    def _capture(self, inputs: Inputs, *, halves: bool) -> tuple[list[torch.cuda.CUDAGraph], Losses]:
+        """halves: up to the logits, and from there on."""
         self.state.optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        with capturing(graph, pool=self._pool):
-            losses = self._compute(inputs, averaging=True)
+        graphs = [torch.cuda.CUDAGraph()]
+        with capturing(graphs[0], pool=self._pool):
+            found = self._forward(inputs)
+            if not halves:
+                losses = self._learn(inputs, found, averaging=True)
+        if halves:
+            graphs.append(torch.cuda.CUDAGraph())
+            with capturing(graphs[1], pool=self._pool):
+                losses = self._learn(inputs, found, averaging=True)
         self.state.optimizer.zero_grad(set_to_none=True)  # their memory is the next graph's too
-        return graph, losses
+        return graphs, losses
 
     def _forget(self, shape: Shape) -> None:
         self._graphs.pop(shape, None)
