@@ -28,8 +28,8 @@ MIXED = {  # input channels; channels of 1×1×1 | 1×1×1, 3×3×3 | 1×1×1, 3
     "Mixed_5c": (832, (384, 192, 384, 48, 128, 128)),
 }
 HALVINGS = ((7, 2), (3, 2), (2, 2))  # kernel and stride in time of the three layers that halve it
-TAPE = 2048  # frames on a tape, about 20 GB in bfloat16
-TAPES = 128  # frames by which tapes differ in length
+TAPE = 1024  # frames on a tape, about 10 GB in bfloat16
+TAPES = 64  # frames by which tapes differ in length
 SEPARATE = 16  # frames that a clip takes on a tape besides its own, at most
 
 STEM = ("Conv3d_1a_7x7", "Conv3d_2b_1x1", "Conv3d_2c_3x3")
