@@ -3,6 +3,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from hoca.bench import overlap
+from hoca.features import FeatureStore, light_specification
+from hoca.features.engines import ExtractionSettings, find
+from hoca.features.engines.local import Worker
+
 from ..conftest import Command
 from ..features.engines.clips import write_clip
 
@@ -45,3 +50,16 @@ def test_a_part_that_is_not_there_is_named(hoca: Command, tmp_path: Path) -> Non
     result = hoca("bench", "extract", "parts=[decoder]", "--out", tmp_path / "table.csv")
     assert result.code == 2
     assert "did you mean 'decode'" in result.complaint
+
+
+def test_the_stages_before_the_pipeline_are_measured_apart(tmp_path: Path) -> None:
+    """As on a GPU, where the bench asks for them; here sending is nothing."""
+    for seed in range(3):
+        write_clip(tmp_path / f"{seed}.mp4", seed=seed)
+    settings = ExtractionSettings(device="cpu", workers=1, batch=2)
+    with Worker(FeatureStore(tmp_path), light_specification(), settings) as worker:
+        about = {"sampling": "default", "backbone": "light"}
+        for stage, part in ((overlap.sending, "send"), (overlap.batches, "batches")):
+            row = stage(worker, find([tmp_path]), about)
+            assert (row["part"], row["clips"]) == (part, 3)
+            assert float(row["clips_per_second"]) > 0

@@ -62,7 +62,7 @@ def test_pictures_divided_among_the_cores_come_back_in_order(count: int) -> None
     pictures = np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 4, 4, 3), np.uint8)
     with thread_per_core() as pool:
         network = Network(Brightness(), torch.device("cpu"), pool)
-        np.testing.assert_array_equal(network.batched(pictures)[:, 0], np.arange(count))
+        np.testing.assert_array_equal(network.batched([pictures])()[0][:, 0], np.arange(count))
 
 
 def test_a_decoding_process_that_was_started_early_is_the_one_that_decodes(files: list[Path]) -> None:

@@ -1,14 +1,16 @@
 """How fast videos become features: clips and seconds of video per second, decoding apart from the networks.
 
 Rows, for each sampling: every backbone alone and all of them, `decode` in one process and `network` on the device; then
-`decode` for all of them in all processes; `pipeline`, all of it overlapped by the local engine with everything loaded;
-and `command`, one clip by `hoca extract` in a process of its own, start-up included, once the weights are in the cache.
+`decode` for all of them in all processes; on a GPU `send`, clips that are decoded and copied there, and `batches`, the
+networks over batches of different clips that are there already; `pipeline`, all of it overlapped by the local engine
+with everything loaded; and `command`, one clip by `hoca extract` in a process of its own, start-up included, once the
+weights are in the cache.
 
     hoca bench extract videos=CLIPS random_weights=true --device cuda
 
 runs where no weights can be fetched. PyAV may be a wheel that is unpacked into a folder on PYTHONPATH: the processes
-that decode search the same folders. What bounds `pipeline` is the slower of `decode` in all processes and `network`:
-`share_of_slower` is its clips per second as a share of that one's, which `bound_by` names.
+that decode search the same folders. `share_of_slower` is the pipeline's clips per second as a share of the slower of
+`decode` in all processes and `network`; `bound_by` names the slowest of all that was measured apart.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ import numpy as np
 import torch
 
 from hoca import media
-from hoca.bench import Row, conditions, measure, write_rows
+from hoca.bench import Row, conditions, measure, overlap, write_rows
+from hoca.bench.extraction import precision_of, require, row_of
 from hoca.errors import UserError, nearest
 from hoca.features import Extracted, FeatureStore, specify
 from hoca.features.engines import ExtractionSettings, find
@@ -44,7 +47,6 @@ PARTS = ("decode", "network", "pipeline", "command")
 Sampling = Literal["default", "paper"]
 KEYS = ("sampling", "modality", "backbone", "precision", "part", "processes", "batch", "clips")
 DECODED_ALONE = 4  # clips whose decoding in one process is timed
-LEAST_COSINE = 0.98  # against one clip at a time in float32; bf16 networks come to 0.99 and above
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,14 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
                     alone["network"] = _network(options, specification, extractor, decoded, device, of_one)
                     yield alone["network"]
             if "decode" in options.parts:
-                alone["decode"] = _decoding_together(worker, videos, about)
+                alone["decode"] = overlap.decoding(worker, videos, about)
                 yield alone["decode"]
             if "pipeline" in options.parts:
-                yield _pipeline(worker, videos, about, alone)
+                if worker.sends:
+                    alone["send"] = overlap.sending(worker, videos, about)
+                    alone["batches"] = overlap.batches(worker, videos, about)
+                    yield from (alone["send"], alone["batches"])
+                yield overlap.pipeline(worker, videos, about, alone)
     if "command" in options.parts:
         yield _command(chosen, sampling, videos[0], device, about)
 
@@ -122,15 +128,7 @@ def _backbones(specification: dict[str, Any]) -> str:
 
 def _decoded(worker: Worker, videos: list[VideoFile]) -> list[media.DecodedVideo]:
     """What all backbones want of some videos; each of them finds its own part in it."""
-    return list(_decoding_ahead(worker, videos))
-
-
-def _decoding_ahead(worker: Worker, videos: list[VideoFile]) -> Iterator[media.DecodedVideo]:
-    for _, result in worker.decoders.map(worker.extractor.request(video.path) for video in videos):
-        if isinstance(result, media.DecodedVideo):
-            yield result
-        else:
-            _require([result.reason])
+    return list(overlap.decoded(worker, videos))
 
 
 def _decoding(extractor: Extractor, videos: list[VideoFile], about: Row) -> Row:
@@ -142,14 +140,7 @@ def _decoding(extractor: Extractor, videos: list[VideoFile], about: Row) -> Row:
     for request in requests:
         with suppress(UserError):  # a silent clip, where only sound is wanted
             played.append(media.decode(request, threads=1).duration)
-    return _row(about, "decode", "", 1, 1, len(played), sum(played), time.perf_counter() - begun)
-
-
-def _decoding_together(worker: Worker, videos: list[VideoFile], about: Row) -> Row:
-    """All videos in all processes, which have begun, into this one; nothing is kept."""
-    begun = time.perf_counter()
-    played = [decoded.duration for decoded in _decoding_ahead(worker, videos)]
-    return _row(about, "decode", "", worker.decoders.workers, 1, len(played), sum(played), time.perf_counter() - begun)
+    return row_of(about, "decode", "", 1, 1, len(played), sum(played), time.perf_counter() - begun)
 
 
 def _network(
@@ -167,51 +158,8 @@ def _network(
     exact = _extractor(replace(options, precision="float32"), specification, device)
     cosine = _agreement(made, exact, decoded)
     played = [clip.duration for clip in made if clip.features]  # a silent clip costs the sound's network nothing
-    precision = _precision(extractor)
-    return _row(about, "network", precision, "", len(decoded), len(played), sum(played), timing.median, cosine)
-
-
-def _row(
-    about: Row,
-    part: str,
-    precision: str,
-    processes: int | str,
-    batch: int,
-    clips: int,
-    video_seconds: float,
-    seconds: float,
-    cosine: float | None = None,
-    busy: float | None = None,
-) -> Row:
-    wrong = cosine is not None and not cosine >= LEAST_COSINE
-    row = {
-        **about,
-        "precision": precision,
-        "part": part,
-        "processes": processes,
-        "batch": batch,
-        "clips": clips,
-        "video_seconds": f"{video_seconds:.4g}",
-        "seconds": f"{seconds:.4g}",
-        "processor_seconds": "" if busy is None else f"{busy:.4g}",
-        "times_real_time": "" if wrong else f"{video_seconds / seconds:.3g}",
-        "clips_per_second": "" if wrong else f"{clips / seconds:.4g}",
-        "share_of_slower": "",
-        "bound_by": "",
-        "least_cosine": "" if cosine is None else f"{cosine:.5f}",
-    }
-    say(
-        f"{row['sampling']} {row['backbone']} {part}{f' in {processes} processes' if processes else ''}: "
-        f"{row['seconds']} s for {clips} clips, {row['video_seconds']} s of video"
-    )
-    return row
-
-
-def _precision(extractor: Extractor) -> str:
-    """What `auto` came to, in the order of the modalities, once where it is the same for all."""
-    networks = [network.module for network in extractor.networks.values() if network is not None]
-    names = [str(next(network.parameters()).dtype).removeprefix("torch.") for network in networks]
-    return "+".join(dict.fromkeys(names) if len(set(names)) == 1 else names)
+    precision = precision_of(extractor)
+    return row_of(about, "network", precision, "", len(decoded), len(played), sum(played), timing.median, cosine)
 
 
 def _agreement(made: list[Extracted], exact: Extractor, decoded: list[media.DecodedVideo]) -> float:
@@ -229,25 +177,6 @@ def _agreement(made: list[Extracted], exact: Extractor, decoded: list[media.Deco
     return min(cosines)
 
 
-def _pipeline(worker: Worker, videos: list[VideoFile], about: Row, alone: dict[str, Row]) -> Row:
-    """All videos through decoders, networks and store; the first batch goes through once before the clock starts."""
-    list(worker.outcomes(videos[: worker.batch]))
-    begun = time.perf_counter()
-    outcomes = list(worker.outcomes(videos))
-    seconds = time.perf_counter() - begun
-    _require([outcome.why for outcome in outcomes if outcome.status == "failed"])
-    played = sum(outcome.duration or 0.0 for outcome in outcomes)
-    precision, processes = _precision(worker.extractor), worker.decoders.workers
-    row = _row(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)
-    rates = {part: float(other["clips_per_second"]) for part, other in alone.items() if other["clips_per_second"]}
-    if len(rates) == 2:
-        slower = min(rates, key=lambda part: rates[part])
-        share = len(videos) / seconds / rates[slower]
-        row |= {"share_of_slower": f"{share:.3f}", "bound_by": slower}
-        say(f"{len(videos) / seconds:.3g} clips a second, {100 * share:.0f} % of {slower} alone, {rates[slower]:.3g}")
-    return row
-
-
 def _command(chosen: dict[str, str], sampling: str, video: VideoFile, device: torch.device, about: Row) -> Row:
     flags = [word for name, text in chosen.items() for word in (f"--{name}", text)]
     with tempfile.TemporaryDirectory() as folder:
@@ -255,21 +184,16 @@ def _command(chosen: dict[str, str], sampling: str, video: VideoFile, device: to
         begun, busy = time.perf_counter(), _children_seconds()
         done = subprocess.run([*command, "--sampling", sampling, *flags], capture_output=True, text=True)
         seconds, busy = time.perf_counter() - begun, _children_seconds() - busy
-        _require([] if done.returncode == 0 else [done.stderr.strip().splitlines()[-1]])
+        require([] if done.returncode == 0 else [done.stderr.strip().splitlines()[-1]])
         with open(Path(folder, "extraction.csv"), newline="", encoding="utf-8") as file:
             played = float(next(csv.DictReader(file))["duration"])
-    return _row(about, "command", "auto", "", 1, 1, played, seconds, busy=busy)
+    return row_of(about, "command", "auto", "", 1, 1, played, seconds, busy=busy)
 
 
 def _children_seconds() -> float:
     """Processor time of child processes that have ended: unlike the clock's, what else runs does not lengthen it."""
     used = os.times()
     return used.children_user + used.children_system
-
-
-def _require(failures: list[str]) -> None:
-    if failures:
-        raise UserError(f"nothing was measured, since a clip failed: {failures[0]}")
 
 
 @contextmanager

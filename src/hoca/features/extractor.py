@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from hoca.media.request import DecodedVideo, Request
 from hoca.threads import free_cores, use_threads
 
 if TYPE_CHECKING:
+    from hoca.features.backbones.kinds import Later
     from hoca.features.network import Network
 
 
@@ -91,16 +92,38 @@ class Extractor:
         return Request(Path(path), pictures, self.rate, seconds)
 
     def features(self, clips: Sequence[DecodedVideo]) -> list[Extracted]:
-        """The features of decoded files, each network run over all of them.
+        """The features of decoded files, each network run over all of them."""
+        return self.begin(clips)()
 
-        On a GPU each thread has a stream of its own: the pictures of one are sent while another's are computed, and
-        none waits for the results of the other.
+    def begin(self, clips: Sequence[DecodedVideo]) -> Callable[[], list[Extracted]]:
+        """As `features`; but on a GPU this only begins, and what it returns waits for the results.
+
+        There each thread has a stream of its own, so that none waits for another's results.
         """
         if not any(network is not None and network.device.type == "cpu" for network in self.networks.values()):
             with self._own_stream():
-                return self._features(clips)
+                return self._begin(clips)
         with use_threads(1 if self._side_by_side else free_cores()):
-            return self._features(clips)
+            made = self._begin(clips)()
+        return lambda: made
+
+    def send(self, clip: DecodedVideo) -> DecodedVideo:
+        """The clip with its pictures on the GPU, where there is one; nothing of it is in decoders' memory any more."""
+        if not self._weights or self._device.type != "cuda":
+            return clip
+        from hoca.features.transfer import upload_to
+
+        there = {
+            name: upload_to(self._device)(clip.pictures[name])
+            for name, network in self.networks.items()
+            if network is not None and name in clip.pictures
+        }
+        return replace(
+            clip,
+            pictures=clip.pictures | cast(dict[str, Any], there),
+            times={name: times.copy() for name, times in clip.times.items()},
+            waveform=None if clip.waveform is None else clip.waveform.copy(),
+        )
 
     def _own_stream(self) -> AbstractContextManager[Any]:
         """The stream of this thread, where there is a GPU."""
@@ -113,8 +136,9 @@ class Extractor:
             self._threads.stream.wait_stream(torch.cuda.default_stream(self._device))  # the weights are there
         return torch.cuda.stream(self._threads.stream)
 
-    def _features(self, clips: Sequence[DecodedVideo]) -> list[Extracted]:
+    def _begin(self, clips: Sequence[DecodedVideo]) -> Callable[[], list[Extracted]]:
         made = [Extracted({}, {}, clip.duration) for clip in clips]
+        begun: dict[str, tuple[list[int], Later]] = {}  # modality → which clips have it, and their features
         for name, found in self.backbones.items():
             present = []
             for number, clip in enumerate(clips):
@@ -125,16 +149,29 @@ class Extractor:
                     made[number].absent[name] = why
             if not present:
                 continue
-            begun = time.perf_counter()
-            values = found.run(
-                self.networks[name], [clips[number] for number in present], name, self.specification[name]
-            )
-            self.seconds[name] += time.perf_counter() - begun
-            for number, each in zip(present, values, strict=True):
-                made[number].features[name] = np.ascontiguousarray(each, dtype=np.float32)
-        for extracted in made:
-            self._add_differences(extracted)
-        return made
+            with self._timed(name):
+                later = found.begin(
+                    self.networks[name], [clips[number] for number in present], name, self.specification[name]
+                )
+            begun[name] = present, later
+
+        def finish() -> list[Extracted]:
+            for name, (present, later) in begun.items():
+                with self._timed(name):
+                    values = later()
+                for number, each in zip(present, values, strict=True):
+                    made[number].features[name] = np.ascontiguousarray(each, dtype=np.float32)
+            for extracted in made:
+                self._add_differences(extracted)
+            return made
+
+        return finish
+
+    @contextmanager
+    def _timed(self, modality: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.seconds[modality] += time.perf_counter() - begun
 
     def _add_differences(self, extracted: Extracted) -> None:
         """Modalities that are the difference of neighbouring steps of another one."""

@@ -14,9 +14,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from hoca.errors import UserError
-from hoca.features.backbones.kinds import Backbone
+from hoca.features.backbones.kinds import Backbone, Later
+from hoca.features.transfer import fetched, upload_to
 from hoca.threads import cores
 
+Values = Any  # an array, or on a GPU a tensor that has been sent there
 Precision = Literal["auto", "float32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "bf16", "int8")
 
@@ -43,52 +45,57 @@ class Network:
                 part.weight.data = part.weight.data.contiguous(memory_format=order)
         return cls(_in_int8(module, device) if precision == "int8" else module, device)
 
-    def __call__(self, batch: np.ndarray) -> np.ndarray:
+    def __call__(self, batch: Values) -> np.ndarray:
         with torch.inference_mode():
-            return self.module(self._to_device(batch)).float().cpu().numpy()
+            return self.module(self._on_device(batch)).float().cpu().numpy()
 
-    def batched(self, inputs: np.ndarray) -> np.ndarray:
-        """[F, …] → [F, width], so many at a time as the device works best on."""
-        size = 32 if self.device.type == "cpu" else 512
+    def batched(self, inputs: Sequence[Values]) -> Later:
+        """[F, …] each → [F, width] each, so many at a time as the device works best on."""
+        if self.device.type == "cuda":
+            with torch.inference_mode():
+                batch = torch.cat([self._on_device(each) for each in inputs])
+                values = torch.cat([self.module(some) for some in batch.split(_GPU_PICTURES)])
+                return fetched(values.split([len(each) for each in inputs]))
+        made = self._in_pieces(np.concatenate(inputs))  # [all of F, width]
+        return lambda: np.split(made, np.cumsum([len(each) for each in inputs])[:-1])
+
+    def _in_pieces(self, inputs: np.ndarray) -> np.ndarray:
+        size = 32
         run: Callable[..., Iterable[np.ndarray]] = map
         if self.pool is not None:
             share = -(-len(inputs) // cores())
             size, run = -(-share // -(-share // _CPU_PICTURES)), self.pool.map  # equal pieces for all cores
         return np.concatenate(list(run(self, (inputs[first : first + size] for first in range(0, len(inputs), size)))))
 
-    def batched_by_shape(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """[T, …] each → [T', width] each; on a GPU those of the same length go together."""
-        if self.device.type == "cpu":
-            run = map if self.pool is None else self.pool.map
-            return list(run(lambda each: self(each[None])[0], inputs))
-        places: dict[tuple[int, ...], list[int]] = {}
-        for place, each in enumerate(inputs):
-            places.setdefault(each.shape, []).append(place)
-        outputs: list[tuple[list[int], Tensor]] = []
-        with torch.inference_mode():
-            for shape, same in places.items():
-                size = max(1, _GPU_FRAMES // shape[0]) if len(shape) > 1 else len(same)
-                for first in range(0, len(same), size):
-                    group = same[first : first + size]
-                    # Nothing waits for the result here, so that the next clips are sent while these are computed.
-                    outputs.append((group, self.module(self._to_device([inputs[place] for place in group]))))
-        made = {
-            place: values for group, found in outputs for place, values in zip(group, found.float().cpu(), strict=True)
-        }
-        return [made[place].numpy() for place in range(len(inputs))]
-
-    def _to_device(self, batch: np.ndarray | list[np.ndarray]) -> Tensor:
+    def by_clip(self, inputs: Sequence[Values]) -> Later:
+        """[T, …] each → [T', width] each; on a GPU several go together."""
         if self.device.type != "cuda":
-            return torch.from_numpy(np.ascontiguousarray(batch)).to(self.device)
-        first = torch.from_numpy(batch[0])
-        pinned = torch.empty((len(batch), *first.shape), dtype=first.dtype, pin_memory=True)
-        for row, values in zip(pinned, batch, strict=True):
-            row.copy_(torch.from_numpy(values))
-        return pinned.to(self.device, non_blocking=True)
+            run = map if self.pool is None else self.pool.map
+            made = list(run(lambda each: self(each[None])[0], inputs))
+            return lambda: made
+        with torch.inference_mode():
+            clips = [self._on_device(each) for each in inputs]
+            together = getattr(self.module, "together", self._of_equal_length)
+            return fetched(together(clips))
+
+    def _of_equal_length(self, clips: Sequence[Tensor]) -> list[Tensor]:
+        places: dict[torch.Size, list[int]] = {}
+        for place, each in enumerate(clips):
+            places.setdefault(each.shape, []).append(place)
+        made: dict[int, Tensor] = {}
+        for same in places.values():
+            made |= zip(same, self.module(torch.stack([clips[place] for place in same])), strict=True)
+        return [made[place] for place in range(len(clips))]
+
+    def _on_device(self, values: Values) -> Tensor:
+        if self.device.type != "cuda":
+            return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+        upload = upload_to(self.device)
+        return upload.arrived(values if isinstance(values, Tensor) else upload(values))
 
 
 _CPU_PICTURES = 5  # that one core takes at once: more is not faster, and a core that is late is waited for longer
-_GPU_FRAMES = 4096  # that I3D takes at once: about 40 GB in bfloat16
+_GPU_PICTURES = 512
 
 
 def _dtype(backbone: Backbone, device: torch.device, precision: Precision) -> torch.dtype:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from hoca.errors import UserError
 from hoca.networks.folding import Arrays, fold, fold_torch, from_channels_last
 from hoca.networks.padding import same_convolution, same_max_pool3d
+from hoca.networks.tape import Tape, packed
 
 EPSILON = 1e-3
 CLASSES = 400
@@ -26,6 +27,11 @@ MIXED = {  # input channels; channels of 1×1×1 | 1×1×1, 3×3×3 | 1×1×1, 3
     "Mixed_5b": (832, (256, 160, 320, 32, 128, 128)),
     "Mixed_5c": (832, (384, 192, 384, 48, 128, 128)),
 }
+HALVINGS = ((7, 2), (3, 2), (2, 2))  # kernel and stride in time of the three layers that halve it
+TAPE = 1024  # frames on a tape, about 10 GB in bfloat16
+TAPES = 64  # frames by which tapes differ in length
+SEPARATE = 16  # frames that a clip takes on a tape besides its own, at most
+
 STEM = ("Conv3d_1a_7x7", "Conv3d_2b_1x1", "Conv3d_2c_3x3")
 BRANCHES = (  # DeepMind's names, this module's, the common PyTorch port's
     ("Branch_0/Conv3d_0a_1x1", "b0", "b0"),
@@ -48,6 +54,10 @@ class Unit(nn.Module):
         return same_convolution(self.conv, x).relu_()
 
 
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
 class Mixed(nn.Module):
     """Four branches side by side: 1×1×1; 1×1×1 then 3×3×3, twice; pooled then 1×1×1."""
 
@@ -58,9 +68,11 @@ class Mixed(nn.Module):
         self.b2a, self.b2b = Unit(inputs, channels[3]), Unit(channels[3], channels[4], 3)
         self.b3b = Unit(inputs, channels[5])
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, clear: Callable[[Tensor], Tensor] = _as_it_is) -> Tensor:
+        """clear: sets to zero what is no clip's, on a tape, before a kernel that looks beyond a step."""
         pooled = same_max_pool3d(x, (3, 3, 3), (1, 1, 1))
-        return torch.cat([self.b0(x), self.b1b(self.b1a(x)), self.b2b(self.b2a(x)), self.b3b(pooled)], dim=1)
+        b1, b2 = self.b1b(clear(self.b1a(x))), self.b2b(clear(self.b2a(x)))
+        return clear(torch.cat([self.b0(x), b1, b2, self.b3b(pooled)], dim=1))
 
 
 class I3D(nn.Module):
@@ -77,26 +89,48 @@ class I3D(nn.Module):
 
     def maps(self, frames: Tensor) -> Tensor:
         """[B, T, h, w, 3] → [B, 1024, ⌈T/8⌉, ⌈h/32⌉, ⌈w/32⌉]."""
+        return self._maps(self._scaled(frames))
+
+    def _scaled(self, frames: Tensor) -> Tensor:
         dtype = self.logits.weight.dtype
-        x = frames.to(torch.float32).div_(127.5).sub_(1).to(dtype)  # in place: 800 frames are half a gigabyte
+        return frames.to(torch.float32).div_(127.5).sub_(1).to(dtype)  # in place: 800 frames are half a gigabyte
+
+    def _maps(self, x: Tensor, clear: Callable[[Tensor], Tensor] = _as_it_is) -> Tensor:
         x = x.permute(0, 4, 1, 2, 3)  # [B, 3, T, h, w], channels last
         x = same_max_pool3d(self.Conv3d_1a_7x7(x), (1, 3, 3), (1, 2, 2))
-        x = same_max_pool3d(self.Conv3d_2c_3x3(self.Conv3d_2b_1x1(x)), (1, 3, 3), (1, 2, 2))
+        x = clear(self.Conv3d_2b_1x1(x))
+        x = clear(same_max_pool3d(self.Conv3d_2c_3x3(x), (1, 3, 3), (1, 2, 2)))
         for name in MIXED:
             if name == "Mixed_4b":
-                x = same_max_pool3d(x, (3, 3, 3), (2, 2, 2))
+                x = clear(same_max_pool3d(x, (3, 3, 3), (2, 2, 2)))
             elif name == "Mixed_5b":
-                x = same_max_pool3d(x, (2, 2, 2), (2, 2, 2))
-            x = self.get_submodule(name)(x)
+                x = clear(same_max_pool3d(x, (2, 2, 2), (2, 2, 2)))
+            x = self.get_submodule(name)(x, clear)
         return x
 
     def forward(self, frames: Tensor) -> Tensor:
-        return self.maps(frames).float().mean((3, 4)).transpose(1, 2)  # [B, T', 1024]
+        return _means(self.maps(frames))  # [B, T', 1024]
+
+    def together(self, clips: Sequence[Tensor]) -> list[Tensor]:
+        """[T, h, w, 3] each → [⌈T/8⌉, 1024] each, as alone, in batches of few shapes: several clips on a tape."""
+        made: dict[int, Tensor] = {}
+        for numbers in packed([len(clip) + SEPARATE for clip in clips], TAPE):
+            tape = Tape([len(clips[number]) for number in numbers], HALVINGS, TAPES)
+            x = self.logits.weight.new_zeros((1, tape.length, *clips[numbers[0]].shape[1:]))  # [1, T, h, w, 3]
+            for number, spans in zip(numbers, tape.spans, strict=True):
+                x[0, slice(*spans[0])] = self._scaled(clips[number])
+            (steps,) = _means(self._maps(x, tape.clear))  # [T / 8, 1024]
+            made |= {number: steps[slice(*spans[-1])] for number, spans in zip(numbers, tape.spans, strict=True)}
+        return [made[number] for number in range(len(clips))]
 
     def classify(self, frames: Tensor) -> Tensor:
         """[B, T, 224, 224, 3] → logits [B, 400]: pooled over 2 × 7 × 7, averaged over time, as it was trained."""
         pooled = nn.functional.avg_pool3d(self.maps(frames).float(), (2, 7, 7), 1)
         return self.logits(pooled.to(self.logits.weight.dtype)).float().mean((2, 3, 4))
+
+
+def _means(maps: Tensor) -> Tensor:
+    return maps.float().mean((3, 4)).transpose(1, 2)  # [B, T', 1024]
 
 
 def convert(arrays: Mapping[str, np.ndarray]) -> Arrays:

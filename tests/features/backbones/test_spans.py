@@ -160,7 +160,7 @@ def test_what_is_changed_in_a_stretch_changes_the_steps_of_that_stretch(name: st
     for sampling in ("default", "paper"):
         how = sampled(found, sampling, STEPS)
         clips = [clip.decoded(found, how, changed=changed) for changed in (False, True)]
-        plain, other = found.run(network(found), clips, found.kind, how)
+        plain, other = found.begin(network(found), clips, found.kind, how)()
         spans = found.spans(how, len(plain), clip.clock)
         changed = np.abs(other - plain).max(1) > 1e-3
         inside = [first < (start + end) / 2 < last for start, end in spans]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 import re
 
-from hoca.bench.extract import LEAST_COSINE
+from hoca.bench.extraction import LEAST_COSINE
 
 from ...conftest import ROOT, Command
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -208,16 +208,16 @@ def test_a_batch_beyond_the_memory_of_the_gpu_is_halved(
     store = FeatureStore(tmp_path)
     settings = ExtractionSettings(device="cpu", workers=1, batch=4)
     with Worker(store, light_specification(), settings) as worker:
-        features = worker.extractor.features
+        begin = worker.extractor.begin
         sizes: list[int] = []
 
-        def limited(decoded: Sequence[DecodedVideo]) -> list[Extracted]:
+        def limited(decoded: Sequence[DecodedVideo]) -> Callable[[], list[Extracted]]:
             sizes.append(len(decoded))
             if len(decoded) > 1:
                 raise torch.cuda.OutOfMemoryError
-            return features(decoded)
+            return begin(decoded)
 
-        monkeypatch.setattr(worker.extractor, "features", limited)
+        monkeypatch.setattr(worker.extractor, "begin", limited)
         outcomes = list(worker.outcomes(find([folder / "clip0.mp4", folder / "clip1.mp4", folder / "clip2.mp4"])))
     assert sizes == [3, 1, 2, 1, 1]
     assert [outcome.status for outcome in outcomes] == ["done"] * 3
@@ -226,12 +226,12 @@ def test_a_batch_beyond_the_memory_of_the_gpu_is_halved(
 
 def test_two_batches_at_a_time_give_what_one_gives(folder: Path, tmp_path: Path) -> None:
     stores, statuses = [], []
-    for batches in (1, 2):
+    for batches in (1, 2):  # the second time as on a GPU, with threads that send clips there
         stores.append(FeatureStore(tmp_path / str(batches)))
         stores[-1].folder.mkdir()
         settings = ExtractionSettings(device="cpu", workers=2, batch=1)
         with Worker(stores[-1], light_specification(), settings) as worker:
-            worker.batches = batches
+            worker.batches, worker.sends = batches, batches > 1
             statuses.append({outcome.video.id: outcome.status for outcome in worker.outcomes(find([folder]))})
     assert statuses[0] == statuses[1]
     assert sorted(statuses[0].values()) == ["done"] * 4 + ["failed"] * 2

@@ -10,10 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from hoca.errors import UserError
-from hoca.features.backbones.kinds import Backbone, FeatureSettings, ImageBackbone, Kind, SoundBackbone
+from hoca.features.backbones.kinds import Backbone, FeatureSettings, ImageBackbone, Kind, Later, SoundBackbone
 from hoca.features.resize import Bicubic
 from hoca.features.sampling import CHUNK, Chunks
 from hoca.files import sha256_of
@@ -61,15 +59,14 @@ class Videos(Backbone):
     def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return Chunks(steps).spans(clock)
 
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
+    ) -> Later:
         assert network is not None
-        made = []
-        for clip in clips:
-            frames = clip.pictures[modality]
-            made.append(network.batched(frames.reshape(how["steps"], self.frames, *frames.shape[1:])))
-        return made
+        snippets = [clip.pictures[modality] for clip in clips]
+        snippets = [frames.reshape(how["steps"], self.frames, *frames.shape[1:]) for frames in snippets]
+        runs = [network.batched([each]) for each in snippets]
+        return lambda: [values for run in runs for values in run()]
 
 
 def from_folder(name: str) -> Backbone:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["image", "motion", "audio"]
 FeatureSettings = Mapping[str, Any]  # one modality of a specification
+Later = Callable[[], list[np.ndarray]]  # waits until the features of all clips are there
 FIRST = First(800, least=16)  # the frames that a motion network sees at once
 
 
@@ -45,10 +46,10 @@ class Backbone(ABC):
     steps: ClassVar[dict[str, int]]  # sampling → the most steps it gives
 
     @abstractmethod
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
-        """Features [T, width] of each clip, none of which is lacking."""
+    ) -> Later:
+        """Features [T, width] of each clip, none of which is lacking; a GPU may still compute when this returns."""
 
     @abstractmethod
     def lacking(self, clip: DecodedVideo) -> str | None:
@@ -100,13 +101,11 @@ class ImageBackbone(Backbone):
     def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return clock.parts(steps)
 
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
+    ) -> Later:
         assert network is not None
-        frames = [clip.pictures[modality] for clip in clips]
-        values = network.batched(np.concatenate(frames))  # [all frames, width]
-        return np.split(values, np.cumsum([len(each) for each in frames])[:-1])
+        return network.batched([clip.pictures[modality] for clip in clips])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,17 +133,19 @@ class MotionBackbone(Backbone):
         )
         return tuple((clock.at(some[0]), clock.at(some[-1] + 1)) for some in frames)
 
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
+    ) -> Later:
         from hoca.features import stretches
 
         assert network is not None
         frames = [clip.pictures[modality] for clip in clips]
         if how["sampling"] == "default":
-            return [sampling.averaged(values, how["steps"]) for values in network.batched_by_shape(frames)]
+            outputs = network.by_clip(frames)
+            return lambda: [sampling.averaged(values, how["steps"]) for values in outputs()]
         chunks = sampling.Chunks(how["steps"])
-        return [stretches.pooled(network, f, chunks, clip.frames) for f, clip in zip(frames, clips, strict=True)]
+        made = [stretches.pooled(network, f, chunks, clip.frames) for f, clip in zip(frames, clips, strict=True)]
+        return lambda: made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,11 +184,11 @@ class SoundBackbone(Backbone):
             for first, last in sampling.windows(outputs, steps)
         )
 
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
+    ) -> Later:
         assert network is not None
-        made = network.batched_by_shape([clip.waveform for clip in clips if clip.waveform is not None])
+        outputs = network.by_clip([clip.waveform for clip in clips if clip.waveform is not None])
         if how["sampling"] == "default":
-            return [values[: how["steps"]] for values in made]
-        return [sampling.shortened(values, how["steps"]) for values in made]
+            return lambda: [values[: how["steps"]] for values in outputs()]
+        return lambda: [sampling.shortened(values, how["steps"]) for values in outputs()]

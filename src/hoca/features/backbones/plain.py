@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from hoca.features import light
-from hoca.features.backbones.kinds import Backbone, FeatureSettings, ImageBackbone, Kind, SoundBackbone
+from hoca.features.backbones.kinds import Backbone, FeatureSettings, ImageBackbone, Kind, Later, SoundBackbone
 from hoca.features.picture import shrink
 from hoca.media.clock import Clock, Spans, equal_parts
 from hoca.media.request import DecodedVideo, Pictures, Spread
@@ -27,10 +25,11 @@ class LightImage(ImageBackbone):
     def pictures(self, how: FeatureSettings) -> Pictures | None:
         return Pictures(Spread(how["steps"]), transform=shrink)
 
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
-        return [light.image(clip.pictures[modality], how["steps"]) for clip in clips]
+    ) -> Later:
+        made = [light.image(clip.pictures[modality], how["steps"]) for clip in clips]
+        return lambda: made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +46,11 @@ class LightMotion(Backbone):
     def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return clock.parts(steps)
 
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
-        return [light.motion(clip.pictures[modality], how["steps"]) for clip in clips]
+    ) -> Later:
+        made = [light.motion(clip.pictures[modality], how["steps"]) for clip in clips]
+        return lambda: made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,8 @@ class LightAudio(SoundBackbone):
     def spans(self, how: FeatureSettings, steps: int, clock: Clock) -> Spans:
         return equal_parts(clock.heard, steps)
 
-    def run(
+    def begin(
         self, network: Network | None, clips: Sequence[DecodedVideo], modality: str, how: FeatureSettings
-    ) -> list[np.ndarray]:
+    ) -> Later:
         made = [light.audio(clip.waveform, how["steps"]) for clip in clips if clip.waveform is not None]
-        return [values for values in made if values is not None]
+        return lambda: [values for values in made if values is not None]
