@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from hoca.bench import Row, conditions, write_rows
-from hoca.bench.attention import PRECISIONS, Group, Options
+from hoca.bench.attention import PRECISIONS, Options, RandomGroup
 from hoca.bench.special_functions import special_functions_per_second
 from hoca.devices import capturing
 from hoca.ops.fused import group as fused
@@ -48,7 +48,7 @@ def main() -> None:
     for words in [int(words) for words in options.words_per_video.split(",")]:
         sizes = Options(modalities=options.modalities, words=words, rank=options.rank)
         kind = "unary" if options.modalities == 1 else "low_rank"
-        group = Group.random(sizes, kind, PRECISIONS[options.precision], device)
+        group = RandomGroup.random(sizes, kind, PRECISIONS[options.precision], device)
         for values in combinations:
             tile = dict(zip(tiles, values, strict=True))
             measured = try_tile(group, sizes, options.direction, tile, limit)
@@ -61,7 +61,7 @@ def main() -> None:
                 write_rows(options.out, [row | measured], KEYS)
 
 
-def try_tile(group: Group, sizes: Options, direction: str, change: dict[str, int], limit: float) -> Row:
+def try_tile(group: RandomGroup, sizes: Options, direction: str, change: dict[str, int], limit: float) -> Row:
     """Time and share of the limit, nothing of a tile that does not fit."""
     name = f"_{direction}_tile"
     used = getattr(fused, name)
@@ -97,7 +97,7 @@ def parse_options() -> tuple[argparse.Namespace, dict[str, list[int]]]:
     return options, {name: [int(value) for value in values.split(",")] for name, values in tiles.items()}
 
 
-def work(group: Group, direction: str) -> Callable[[], object]:
+def work(group: RandomGroup, direction: str) -> Callable[[], object]:
     def forward() -> object:
         with torch.no_grad():
             return group.scores("fused")
