@@ -65,10 +65,15 @@ class TrainSection:
     batch_size: int = option(25, "videos in a global batch", least=1, below=1 << 20)
     captions_per_video: int = option(1, "captions of each video in a batch; 0 = all of them", least=0, below=1 << 16)
     epochs: int = option(100, "at most", least=1, below=1 << 31)
-    learning_rate: float = option(1e-4, "of Adam", least=0, below=1e38)
+    optimizer: Literal["adamw", "adam", "amsgrad", "adadelta"] = option(
+        "adamw", "as torch has it; amsgrad = its Adam with that option"
+    )
+    learning_rate: float = option(1e-4, "of the optimizer; of AdaDelta, a factor of about 1", least=0, below=1e38)
     schedule: Literal["constant", "cosine"] = option("constant", "of the learning rate, after the warm-up")
     warmup: int = option(0, "steps over which the learning rate rises from zero", least=0, below=1 << 31)
-    weight_decay: float = option(0.0, "decoupled, as in AdamW", least=0, below=1 << 20)
+    weight_decay: float = option(
+        0.0, "decoupled with adamw, added to the gradient with the others", least=0, below=1 << 20
+    )
     gradient_clip: float = option(0.0, "largest norm of the gradient; 0 = no limit", least=0, below=1 << 60)
     label_smoothing: float = option(0.0, "share of the target spread over all words", least=0, below=1)
     modality_dropout: float = option(
