@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 from adversary import Outcome
-from loadtest import memory
 
+from hoca.bench.processes import tree_bytes
 from tests.web.conftest import Server, started
 from tests.web.test_guard import CALL, SITE, UPLOAD
 
@@ -104,7 +104,7 @@ def probes(model: Path, clip: Path, folder: Path) -> list[Outcome]:
     outcomes = []
     with started(place, model) as server, httpx.Client(timeout=60) as client:
         caption(client, server, clip)
-        before, files = memory(server.process.pid), descriptors(server)
+        before, files = tree_bytes(server.process.pid), descriptors(server)
         for probe in requests(server):
             outcomes.append(ask(client, server, probe))
         outcomes += [ask_raw(server, name, content) for name, content in RAW.items()]
@@ -174,7 +174,7 @@ def end(client: httpx.Client, server: Server, clip: Path, before: int, files: in
     answer = caption(client, server, clip)
     while (server.parts() or descriptors(server) > files + 10) and time.monotonic() < begun + 20:
         time.sleep(0.2)
-    grown, more = memory(server.process.pid) - before, descriptors(server) - files
+    grown, more = tree_bytes(server.process.pid) - before, descriptors(server) - files
     problem = "" if "event: complete" in answer else f"a real clip is not captioned any more: {answer[:200]}"
     if grown > GROWN or more > 10:
         problem = problem or f"it holds {grown >> 20} MiB and {more} descriptors more than before"

@@ -33,6 +33,10 @@ hoca train recipe.yaml --resume
 A name in place of a file means a recipe that comes with hoca: `hoca train finetune …`. `hoca recipes list` names them
 all, `hoca recipes show NAME` prints one, `hoca recipes copy NAME` gives you a file to change.
 
+Each compared system has two: `NAME`, with the encoder and the optimizer that all of them share here, and `NAME-paper`,
+with the published sizes and optimizer; its heading says what still differs. `hoca train recnet model=recnet-global` is
+the other kind of RecNet. [comparison.md](comparison.md) says what the systems are.
+
 On the command line `model=NAME` is short for `model.name=NAME` and `data=FOLDER` for `data.folder=FOLDER`. Any other
 key may be given without its section if only one section has it; `section.key=value` always works.
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from hoca.checkpoint import Checkpoint, load_model, model_facts, write_checkpoint
 from hoca.data import Batch
 from hoca.generation import Search, SentenceLimits, beam_search, greedy, inference
 from hoca.generation.beam import BeamSearch
@@ -252,34 +250,6 @@ def test_it_takes_one_to_four_modalities(name: str, count: int) -> None:
     assert model.eval()(features, {}, words).isfinite().all()
     memory = model.encode(features, {})
     assert len(beam_search(model, memory, SentenceLimits(max_length=3), width=2).texts(VOCABULARY)) == 2
-
-
-@every_model
-def test_a_checkpoint_gives_the_same_model_back(name: str, tmp_path: Path) -> None:
-    model, features, words = captioner(name).float(), videos(), captions()
-    model.prepare([["a man sings"], ["a dog runs"]])
-    features = {m: x.float() for m, x in features.items()}
-    weights = {f"model.{key}": value for key, value in model.state_dict().items()}
-    facts = model_facts(model, {"image": {"backbone": "test"}}, Search(beam=3))
-    write_checkpoint(tmp_path / "model.safetensors", Checkpoint(weights, facts))
-    loaded = load_model(tmp_path / "model.safetensors")
-    assert type(loaded.model) is type(model)
-    assert (loaded.model.name, loaded.model.config) == (name, model.config)
-    assert loaded.search == Search(beam=3)
-    assert torch.equal(loaded.model(features, RAGGED, words), model(features, RAGGED, words))
-
-
-@every_length
-@every_model
-def test_bf16_stays_close_to_float32(name: str, given: Lengths) -> None:
-    model, words = captioner(name).float(), captions()
-    features = {m: x.float() for m, x in videos().items()}
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        low = model(features, given, words)
-        losses = all_losses(model, features, given, whole_captions())
-    torch.testing.assert_close(low.float(), model(features, given, words), atol=0.25, rtol=0.05)
-    losses.backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
 @every_model

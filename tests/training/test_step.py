@@ -154,7 +154,7 @@ def test_gradients_pass_through_one_piece_of_memory_between_processes(tiny_data:
         torch.distributed.destroy_process_group()
 
 
-CLIPPED = {"gradient_clip": 0.1, "batch_size": 8}
+CLIPPED = {"gradient_clip": 0.1, "batch_size": 8, "optimizer": "amsgrad"}
 
 
 def one_of_two(rank: int, data: Path, folder: Path) -> None:

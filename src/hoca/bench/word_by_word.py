@@ -8,9 +8,10 @@ from hoca.bench.workload import set_backend
 from hoca.data import Batch
 from hoca.models import Decoded, Weighted
 from hoca.training.objectives import WORDS, Objective, reported, summed
+from hoca.training.optimizer import set_rate
 from hoca.training.recipe import TrainSection
 from hoca.training.state import State
-from hoca.training.step import Losses, set_rate
+from hoca.training.step import Losses
 
 
 class WordByWordStep:

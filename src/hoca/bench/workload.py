@@ -22,8 +22,8 @@ from hoca.generation import Search
 from hoca.models import CaptionModel, create, entry
 from hoca.options import option
 from hoca.text import Vocabulary
-from hoca.training.build import build_optimizer
 from hoca.training.objectives import CrossEntropy, Objective
+from hoca.training.optimizer import build_optimizer
 from hoca.training.recipe import ModelSection, Recipe, TrainSection
 from hoca.training.state import State
 
@@ -67,7 +67,7 @@ class Sizes:
 
     def state(self, name: str, recipe: Recipe, dist: Distributed, *, dropout: float = 0.5) -> State:
         model = self.model(name, dist.device, dropout=dropout).train()
-        return State(model, build_optimizer(recipe, model), None, dist)
+        return State(model, build_optimizer(recipe.train, model), None, dist)
 
     def objective(self, recipe: Recipe) -> Objective:
         return CrossEntropy(recipe.train, Search(), self.words_known(), {})

@@ -1,4 +1,4 @@
-"""What a recipe asks for: its dataset, its model, its optimizer."""
+"""What a recipe asks for: its dataset, its vocabulary, its model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from hoca.models import CaptionModel, create
 from hoca.progress import say
 from hoca.text import Vocabulary
 from hoca.training.detector import fit
+from hoca.training.optimizer import build_optimizer, kept_of_a_weight
 from hoca.training.pretrained import Pretrained
 from hoca.training.recipe import DEFAULT_MODEL, Recipe
 
-TRAINED_BYTES = 16  # of a weight: itself, its gradient and the optimizer's two means, float32
+WEIGHT_BYTES = 4  # float32
 DETECTOR_EPOCHS = 10  # more, and few videos are learned by heart
 
 
@@ -101,7 +102,7 @@ def _new_model(recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary) -
     if categories is not None:
         options |= {"categories": names, "category_width": categories.shape[1]}
     build = partial(create, recipe.model.name or DEFAULT_MODEL, dataset.widths, vocabulary, **options)
-    _check_size(build, choose_device(recipe.device))
+    _check_size(build, recipe)
     model = build()
     if words is not None:
         model.set_word_vectors(*words)
@@ -110,11 +111,15 @@ def _new_model(recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary) -
     return model
 
 
-def _check_size(build: Callable[[], CaptionModel], device: torch.device) -> None:
+def _check_size(build: Callable[[], CaptionModel], recipe: Recipe) -> None:
     """Refuse a model that cannot be trained on this machine, before it takes the memory."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        weights = sum(parameter.numel() for parameter in build().parameters())
-    wanted, there = TRAINED_BYTES * weights, memory_of(device)
+        model = build()
+        kept = kept_of_a_weight(build_optimizer(recipe.train, model))
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    device = choose_device(recipe.device)
+    # Each weight, its gradient, and what the optimizer keeps of it.
+    wanted, there = WEIGHT_BYTES * (2 + len(kept)) * weights, memory_of(device)
     if wanted > there:
         raise UserError(
             f"the model has {weights:,} weights, and to train it takes {in_units(wanted)} of the {in_units(there)} of "
@@ -151,12 +156,3 @@ def _vector_file(name: str) -> Path:
     from hoca import assets
 
     return assets.path(name) if name in assets.TABLE and not Path(name).exists() else Path(name)
-
-
-def build_optimizer(recipe: Recipe, model: CaptionModel) -> torch.optim.Optimizer:
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    device, rate, decay = parameters[0].device, recipe.train.learning_rate, recipe.train.weight_decay
-    if device.type != "cuda":
-        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)
-    on_device = torch.tensor(rate, device=device)  # a captured step reads it there
-    return torch.optim.AdamW(parameters, lr=on_device, weight_decay=decay, fused=True, capturable=True)

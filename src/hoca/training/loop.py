@@ -27,13 +27,13 @@ from hoca.training.augment import drop_modalities
 from hoca.training.build import (
     build_dataset,
     build_model,
-    build_optimizer,
     build_vocabulary,
     freeze,
     prepare_model,
 )
 from hoca.training.log import Log
 from hoca.training.objectives import OBJECTIVES
+from hoca.training.optimizer import build_optimizer
 from hoca.training.overlap import AsyncScalars, prefetch
 from hoca.training.pretrained import Pretrained
 from hoca.training.recipe import Recipe
@@ -72,7 +72,7 @@ class Trainer:
         model.to(dist.device)
         decay = self.settings.ema_decay
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay)) if decay else None
-        self.state = State(model, build_optimizer(recipe, model), average, dist)
+        self.state = State(model, build_optimizer(recipe.train, model), average, dist)
         torch.manual_seed(recipe.seed + 1 + dist.rank)  # dropout differs between processes
         if resume:
             self._resume()

@@ -279,7 +279,7 @@ class BeamReward(RewardObjective):
 def reward_of(
     references: Mapping[str, Sequence[str]], vocabulary: Vocabulary, rouge_weight: float = 0.0
 ) -> CiderReward:
-    """With the document frequencies of the training captions; <eos> counts as a word."""
+    """<eos> counts as a word. Document frequencies are in no checkpoint: a resumed run counts its references again."""
     encoded = {id: [vocabulary.encode(caption) for caption in captions] for id, captions in references.items()}
     return CiderReward(encoded, ignored=(vocabulary.pad, vocabulary.bos), rouge_weight=rouge_weight)
 

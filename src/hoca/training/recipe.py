@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,13 +13,13 @@ import yaml
 from hoca import recipes
 from hoca.checkpoint.migrate import FLAT_KEYS, GONE, sections, without_gone
 from hoca.errors import UserError, nearest
-from hoca.files import replacing, require_file
+from hoca.files import replacing
 from hoca.generation import Search
 from hoca.models import entry
-from hoca.options import COMMAND_LINE, about, check_bounds, convert, load_yaml, option, read_arguments, shortened
+from hoca.options import COMMAND_LINE, about, check_bounds, convert, option, read_arguments, shortened
+from hoca.training.recipe_file import read_yaml
 
 DEFAULT_MODEL = "l-hoca-ubt"
-MOST_BYTES = 1 << 20  # of a recipe
 PYTHON = "the arguments of train"
 SHORT = {"model": "model.name", "data": "data.folder"}  # on the command line
 
@@ -66,10 +65,15 @@ class TrainSection:
     batch_size: int = option(25, "videos in a global batch", least=1, below=1 << 20)
     captions_per_video: int = option(1, "captions of each video in a batch; 0 = all of them", least=0, below=1 << 16)
     epochs: int = option(100, "at most", least=1, below=1 << 31)
-    learning_rate: float = option(1e-4, "of Adam", least=0, below=1e38)
+    optimizer: Literal["adamw", "adam", "amsgrad", "adadelta"] = option(
+        "adamw", "as torch has it; amsgrad = its Adam with that option"
+    )
+    learning_rate: float = option(1e-4, "of the optimizer; of AdaDelta, a factor of about 1", least=0, below=1e38)
     schedule: Literal["constant", "cosine"] = option("constant", "of the learning rate, after the warm-up")
     warmup: int = option(0, "steps over which the learning rate rises from zero", least=0, below=1 << 31)
-    weight_decay: float = option(0.0, "decoupled, as in AdamW", least=0, below=1 << 20)
+    weight_decay: float = option(
+        0.0, "decoupled with adamw, added to the gradient with the others", least=0, below=1 << 20
+    )
     gradient_clip: float = option(0.0, "largest norm of the gradient; 0 = no limit", least=0, below=1 << 60)
     label_smoothing: float = option(0.0, "share of the target spread over all words", least=0, below=1)
     modality_dropout: float = option(
@@ -201,7 +205,7 @@ def read_recipe(recipe: Path | str, overrides: Iterable[str] | Mapping[str, Any]
 
     overrides: `key=value` arguments, or keys and their values.
     """
-    return make_recipe(_read_yaml(recipes.find(recipe)), str(recipe), overrides)
+    return make_recipe(read_yaml(recipes.find(recipe)), str(recipe), overrides)
 
 
 def make_recipe(values: Mapping[str, Any], where: str, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
@@ -221,7 +225,7 @@ def make_recipe(values: Mapping[str, Any], where: str, overrides: Iterable[str] 
 
 def read_run(run: Path) -> Recipe:
     """The recipe that a run was made with; that of an older hoca as today's."""
-    values = _read_yaml(run / "recipe.yaml")
+    values = read_yaml(run / "recipe.yaml")
     flat = not any(name in values and isinstance(values[name], Mapping) for name in SECTIONS)
     return Recipe.of(sections(values) if flat else without_gone(values), str(run / "recipe.yaml"))
 
@@ -336,44 +340,6 @@ def _stage(number: int, given: Any, where: str) -> Stage:
         if key in SECTIONS and not isinstance(value, Mapping):
             raise UserError(f"{where}: {key} of stage {name} is a section, a table of keys")
     return Stage(name, changes)
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        require_file(path)
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"the recipe {path} is larger than {MOST_BYTES} bytes: give a YAML file of a few keys")
-        values = load_yaml(path.read_text(encoding="utf-8"), partial(_require_single_keys, path))
-    except OSError as error:
-        raise UserError(f"the recipe {path} cannot be read ({error.strerror}): give a YAML file") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"the recipe {path} is not UTF-8 text: save it as UTF-8") from error
-    except UserError:
-        raise
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that does not exist; an endless alias
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark else ""
-        raise UserError(f"the recipe {path} is not YAML{line}: one `key: value` per line is expected") from error
-    if values is None:
-        return {}
-    if not isinstance(values, Mapping):
-        raise UserError(f"the recipe {path} must be a table of keys: one `key: value` per line")
-    return dict(values)
-
-
-def _require_single_keys(path: Path, node: Any) -> None:
-    """YAML itself would let the second one win without a word."""
-    seen = set()
-    for each in node.value if isinstance(node, yaml.SequenceNode) else ():
-        _require_single_keys(path, each)
-    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        name = key.value if isinstance(key, yaml.ScalarNode) else ""
-        if not name:
-            raise UserError(f"the recipe {path} has a key that is no text, at line {key.start_mark.line + 1}")
-        if name in seen:
-            raise UserError(f"the recipe {path} has the key {shortened(name)} twice: keep one of them")
-        seen.add(name)
-        _require_single_keys(path, value)
 
 
 def _yaml(recipe: Recipe) -> str:

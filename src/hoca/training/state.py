@@ -16,6 +16,7 @@ from hoca.errors import UserError
 from hoca.models import CaptionModel, entry
 from hoca.options import make
 from hoca.training.log import Row
+from hoca.training.optimizer import kept_of_a_weight
 from hoca.training.recipe import SECTIONS, Recipe
 
 FREE_ON_RESUME = {
@@ -24,7 +25,6 @@ FREE_ON_RESUME = {
 }
 
 EDITED = "the newest checkpoint's progress was edited (delete it, or choose another run=)"
-ADAM = {"step", "exp_avg", "exp_avg_sq"}  # what it keeps of each weight
 
 
 @dataclass
@@ -87,7 +87,8 @@ class State:
         for name, value in checkpoint.part("optimizer").items():
             number, key = name.split(".")
             states.setdefault(int(number), {})[key] = value
-        if any(state.keys() != ADAM for state in states.values()):
+        names = {"step", *kept_of_a_weight(self.optimizer)}
+        if any(state.keys() != names for state in states.values()):
             raise ValueError("the optimizer's state is not whole")
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})

@@ -21,6 +21,7 @@ from hoca.models import CaptionModel, Memory, Weighted
 from hoca.models.interface import ScoresPlaces
 from hoca.training.fixed_shapes import Features, Inputs, Shape, lay_out
 from hoca.training.objectives import WORDS, Objective, RewardObjective, TeacherForcing, reported, summed
+from hoca.training.optimizer import begin_optimizer, set_rate
 from hoca.training.recipe import TrainSection
 from hoca.training.state import State
 
@@ -79,7 +80,7 @@ class StaticStep:
         self.videos = -(-settings.batch_size // state.dist.world)
         self._inputs: OrderedDict[Shape, Inputs] = OrderedDict()
         self._features: WeakValueDictionary[Hashable, Features] = WeakValueDictionary()
-        _begin_optimizer(state.optimizer)
+        begin_optimizer(state.optimizer)
         trained = [p for p in state.model.parameters() if p.requires_grad]
         self._gradients = FlatGradients(trained) if state.dist.initialized else None
         self._whole = None if isinstance(state.model, ScoresPlaces) else TeacherForcing(state.model, objective)
@@ -270,23 +271,3 @@ def autocast(settings: TrainSection, dist: Distributed) -> torch.autocast:
 def clip(settings: TrainSection, state: State) -> None:
     if settings.gradient_clip:
         nn.utils.clip_grad_norm_(state.model.parameters(), settings.gradient_clip)
-
-
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """In place where the rate is a tensor, which a graph reads at its address."""
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
-
-
-def _begin_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    """Moments for all weights now: begun within a graph, those of a modality met late would begin at each replay."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            state = optimizer.state[parameter]
-            if not state:
-                device = parameter.device if group["fused"] or group["capturable"] else "cpu"
-                state["step"] = torch.zeros((), dtype=torch.float32, device=device)
-                state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(parameter) for _ in range(2))

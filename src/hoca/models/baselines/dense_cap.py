@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,7 @@ LEXICAL = "lexical"
 
 @dataclass(frozen=True)
 class DenseCapConfig(SALSTMConfig):
+    encoder: Literal["bilstm"] = "bilstm"  # no option: steps are chosen by what is around them
     lexicon: int = option(1000, "number of words to detect in the time steps", least=1, below=SIZE)
     lexical_hidden: int = option(256, "width of the layer over the detected words", least=1, below=SIZE)
     lexical_weight: float = option(0.2, "weight of the word detection loss", least=0, below=SCALE)
@@ -60,7 +62,7 @@ class DenseCapMemory(SALSTMMemory):
     about="words seen in the steps choose those that a caption tells of: DenseVidCap-style",
 )
 class DenseCap(SALSTM):
-    Config = DenseCapConfig
+    Config = DenseCapConfig  # type: ignore[assignment]  # of one encoder
     config: DenseCapConfig
 
     def __init__(self, config: DenseCapConfig, vocabulary: Vocabulary) -> None:

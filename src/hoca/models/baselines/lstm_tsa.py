@@ -26,7 +26,7 @@ from hoca.models import interface
 from hoca.models.baselines.recnet import masked_mean
 from hoca.models.config import SCALE, SIZE, ModelConfig
 from hoca.models.interface import CaptionModel, Decoded, Explanation, References, TrainingBatch, Weighted
-from hoca.models.parts.encoder import Encoder
+from hoca.models.parts.encoder import encoder
 from hoca.models.parts.features import FeatureBatch
 from hoca.models.parts.lexicon import WordList
 from hoca.models.parts.mil import MilHead, misses, noisy_or_loss, per_caption, probability
@@ -59,23 +59,6 @@ class LSTMTSAMemory(interface.Memory):
     start: HiddenState  # each [B, H]
 
 
-class Features(nn.Module):
-    """The features of each modality, zero at padded steps: where an encoder would be."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.norms = nn.ModuleDict({m: nn.LayerNorm(d) for m, d in config.modalities.items() if config.normalise})
-        self.dropout = nn.Dropout(config.encoder_dropout)
-
-    def forward(self, batch: FeatureBatch) -> dict[str, Tensor]:
-        found = {}
-        for m, x in batch.features.items():
-            padded = ~batch.masks[m][..., None]  # [B, T, 1]
-            x = x.masked_fill(padded, 0.0)
-            found[m] = self.dropout(self.norms[m](x).masked_fill(padded, 0.0) if m in self.norms else x)
-        return found
-
-
 @register(
     "lstm-tsa",
     source="after Pan et al., CVPR 2017",
@@ -87,9 +70,9 @@ class LSTMTSA(CaptionModel):
 
     def __init__(self, config: LSTMTSAConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        encoded, hidden, embedding = config.encoder == "bilstm", config.decoder_hidden, config.embedding
-        widths = {m: 2 * config.hidden if encoded else width for m, width in config.modalities.items()}
-        self.encoder = Encoder(config) if encoded else Features(config)
+        hidden, embedding = config.decoder_hidden, config.embedding
+        self.encoder = encoder(config, config.encoder)
+        widths = self.encoder.widths
         self.start = Start(replace(config, hidden=hidden))
         self.attributes = WordList(config.attributes)
         self.detectors = MilHead(widths, config.attributes, config.max_steps)

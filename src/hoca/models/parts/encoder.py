@@ -1,4 +1,4 @@
-"""Features of each modality → one BiLSTM each, all outputs kept (paper, section 3.1)."""
+"""Features of each modality → one BiLSTM each, all outputs kept (paper, section 3.1); or the features themselves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hoca.ops.lstm import run_lstm
 class Encoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.widths = dict.fromkeys(config.modalities, 2 * config.hidden)  # of the encodings
         self.dropout = nn.Dropout(config.encoder_dropout)
         self.norms = nn.ModuleDict(
             {m: nn.LayerNorm(width) if config.normalise else nn.Identity() for m, width in config.modalities.items()}
@@ -54,3 +55,27 @@ class Encoder(nn.Module):
         packed = pack_padded_sequence(features, length.clamp(min=1), batch_first=True, enforce_sorted=False)
         encoded, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=features.shape[1])
         return self.dropout(encoded.masked_fill(padded, 0.0))
+
+
+class NoEncoder(nn.Module):
+    """The features as they are, zero at padded steps, with the norm and the dropout that they are given otherwise."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.widths = dict(config.modalities)
+        self.norms = nn.ModuleDict({m: nn.LayerNorm(d) for m, d in config.modalities.items() if config.normalise})
+        self.dropout = nn.Dropout(config.encoder_dropout)
+
+    def forward(self, batch: FeatureBatch) -> dict[str, Tensor]:
+        """Features [B, T_m, D_m] → the same."""
+        found = {}
+        for m, x in batch.features.items():
+            padded = ~batch.masks[m][..., None]  # [B, T, 1]
+            x = x.masked_fill(padded, 0.0)
+            found[m] = self.dropout(self.norms[m](x).masked_fill(padded, 0.0) if m in self.norms else x)
+        return found
+
+
+def encoder(config: ModelConfig, kind: str) -> Encoder | NoEncoder:
+    """`bilstm` or `none`."""
+    return Encoder(config) if kind == "bilstm" else NoEncoder(config)
