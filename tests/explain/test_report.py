@@ -16,8 +16,8 @@ from hoca.explain import explain, report, write_report
 
 from ..conftest import Command
 from ..media.making import sound, tone
-from .samples import explanation, said, tagged
-from .trained import clips
+from .samples import explanation, mapped, said, tagged
+from .trained import clips, untrained
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -56,6 +56,41 @@ def test_a_report_tells_what_was_chosen_and_found() -> None:
     assert shown["found"] == {"tags": [["triangle", 0.9], ["whistle", 0.75], ["<b>dog</b>", 0.25]]}
     assert list(shown["choices"]["fusion"]) == ["image", "motion", "audio", "all together"]
     assert all(len(shares) == len(shown["words"]) for shares in shown["choices"]["fusion"].values())
+
+
+def test_a_report_has_every_matrix_with_its_axes() -> None:
+    told = mapped()
+    shown = content(report(explanation(told)))["captions"][0]["matrices"]
+    assert list(shown) == ["words remembered", "goals", "steps chosen", "what tags did"]
+    assert shown["words remembered"]["columns"]["labels"] == ["(start)", *told.words[:-1]]
+    assert shown["steps chosen"]["columns"]["modality"] == "image"
+    for name, matrix in shown.items():
+        rows, columns = (len(matrix[axis]["labels"] or matrix[axis]["spans"]) for axis in ("rows", "columns"))
+        assert (len(matrix["values"]), {len(row) for row in matrix["values"]}) == (rows, {columns}), name
+    assert min(min(row) for row in shown["what tags did"]["values"]) < 0
+
+
+# What each system shows besides its attention, of a clip with pictures, motion and sound.
+MATRICES = {
+    "recnet-local": [
+        *("words that tell image again", "error of image told again", "words that tell motion again"),
+        *("error of motion told again", "words that tell audio again", "error of audio told again"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_what_a_system_can_tell_of_a_clip_is_in_its_report(data: Path, run: Path, name: str) -> None:
+    captioner = untrained(run, name)
+    shown = content(report(explain(clips(data, silent=False)[0], captioner)))["captions"][0]
+    assert list(shown["matrices"]) == MATRICES[name]
+    for matrix in shown["matrices"].values():
+        rows, columns = (len(matrix[axis]["labels"] or matrix[axis]["spans"]) for axis in ("rows", "columns"))
+        assert (len(matrix["values"]), {len(row) for row in matrix["values"]}) == (rows, {columns})
+        if matrix["rows"]["kind"] == "words":
+            assert matrix["rows"]["labels"] == shown["words"]
+    silent = content(report(explain(clips(data, silent=True)[0], captioner)))["captions"][0]
+    assert list(silent["matrices"]) == [each for each in MATRICES[name] if "audio" not in each]
 
 
 def test_nothing_is_loaded_from_anywhere() -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from hoca.captioning.caption import Caption, SentenceScore
 from hoca.captioning.segments import Film, Segment, captioned, check, merged
@@ -23,7 +22,6 @@ from hoca.errors import UnknownName, UnreadableVideo, UserError, nearest
 from hoca.generation import Confidence, Hypotheses, Search, evidence_of, inference
 from hoca.media.preview import PICTURES
 from hoca.models import CaptionModel, Explanation, Memory
-from hoca.models.trees import map_tensors
 from hoca.threads import use_threads
 
 if TYPE_CHECKING:
@@ -204,7 +202,7 @@ class VideoCaptioner:
                 words=(words := tuple(texts[row][0].split())),
                 logprob=logprobs[row][0],
                 confidence=sure[row],
-                explanation=_of_words(looked, row, len(words)),
+                explanation=looked.of_caption(row, len(words)) if looked else Explanation(),
                 alternatives=tuple(zip(texts[row][1:], logprobs[row][1:], strict=False)),
                 absent=video.absent,
                 seconds={"words": took},
@@ -302,12 +300,3 @@ def _refusal(video: Path | str, extracted: Extracted) -> UnreadableVideo | None:
         if not (np.abs(values) <= LARGEST).all():
             return UnreadableVideo(f"{video}: its {modality} features are not finite, or huge: is it damaged?")
     return None
-
-
-def _of_words(explanation: Explanation | None, row: int, words: int) -> Explanation:
-    """Of one video, the words of its best sentence: [B, 1, L, ...] → [words, ...]; what was found: [B] → a number."""
-    if explanation is None:
-        return Explanation()
-    rows: Callable[[Tensor], Tensor] = lambda tensor: tensor[row, 0, :words].cpu()  # noqa: E731
-    found = map_tensors(lambda tensor: tensor[row].cpu(), explanation.found)
-    return replace(map_tensors(rows, replace(explanation, found={})), found=found)

@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from hoca.explain.explanation import LABELS, ExplainedVideo, Modality, ModelCaption
+from hoca.explain.explanation import LABELS, ExplainedMatrix, ExplainedVideo, Modality, ModelCaption
 from hoca.files import replacing
 from hoca.media.subtitles import clock_time
 
@@ -126,6 +126,7 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
             for what, options in caption.choices.items()
         },
         "found": {what: [(name, round(p, DIGITS)) for name, p in items] for what, items in caption.found.items()},
+        "matrices": {name: _matrix(matrix) for name, matrix in caption.matrices.items()},
     }
 
 
@@ -146,6 +147,13 @@ def _modality(modality: Modality) -> dict[str, Any]:
             {"members": group.members, "theta": group.theta, "weights": _rounded(group.weights)}
             for group in modality.groups
         ],
+    }
+
+
+def _matrix(matrix: ExplainedMatrix) -> dict[str, Any]:
+    return {
+        **{"rows": vars(matrix.rows), "columns": vars(matrix.columns), "values": _rounded(matrix.values)},
+        **{"about": matrix.about, "sums": matrix.sums},
     }
 
 
