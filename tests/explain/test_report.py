@@ -76,6 +76,11 @@ MATRICES = {
         *("words that tell image again", "error of image told again", "words that tell motion again"),
         *("error of motion told again", "words that tell audio again", "error of audio told again"),
     ],
+    "haca": [
+        *("words remembered in short", "words remembered in detail"),
+        *("chunks of image in short", "chunks of motion in short", "chunks of audio in short"),
+    ],
+    "hrl": ["how alike goals are", "manager: image", "manager: motion", "manager: audio"],
 }
 
 
