@@ -76,6 +76,7 @@ MATRICES = {
         *("words that tell image again", "error of image told again", "words that tell motion again"),
         *("error of motion told again", "words that tell audio again", "error of audio told again"),
     ],
+    "scn": ["what tags did"],
     "haca": [
         *("words remembered in short", "words remembered in detail"),
         *("chunks of image in short", "chunks of motion in short", "chunks of audio in short"),

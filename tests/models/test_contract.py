@@ -43,10 +43,12 @@ def sizes(name: str, **changed: Any) -> dict[str, Any]:
     return {key: value for key, value in (SIZES | changed).items() if key in known}
 
 
-def captioner(name: str, modalities: Mapping[str, int] = WIDTHS, vocabulary: Vocabulary = VOCABULARY) -> CaptionModel:
+def captioner(
+    name: str, modalities: Mapping[str, int] = WIDTHS, vocabulary: Vocabulary = VOCABULARY, **changed: Any
+) -> CaptionModel:
     """In float64, prepared, every parameter away from where it starts, so that no term is hidden by another."""
     torch.manual_seed(0)
-    model = create(name, modalities, vocabulary, **sizes(name)).double().eval()
+    model = create(name, modalities, vocabulary, **sizes(name) | changed).double().eval()
     model.prepare(REFERENCES)
     with torch.no_grad():
         for parameter in model.parameters():
