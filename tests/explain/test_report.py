@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hoca.captioning import Caption
 from hoca.explain import explain, report, write_report
 
 from ..conftest import Command
@@ -81,6 +82,10 @@ MATRICES = {
         *("words remembered in short", "words remembered in detail"),
         *("chunks of image in short", "chunks of motion in short", "chunks of audio in short"),
     ],
+    "dense-cap": [
+        *("words seen in image", "steps of image chosen", "words seen in motion", "steps of motion chosen"),
+        *("words seen in audio", "steps of audio chosen"),
+    ],
     "hrl": ["how alike goals are", "manager: image", "manager: motion", "manager: audio"],
 }
 
@@ -148,6 +153,27 @@ def test_a_file_with_sound_alone_has_a_report(run: Path, tmp_path: Path) -> None
 
 
 class TestCommands:
+    def test_a_model_with_several_views_of_a_clip_has_a_caption_of_each(
+        self, hoca: Command, data: Path, run: Path, tmp_path: Path
+    ) -> None:
+        clip, model = clips(data, silent=False)[0], tmp_path / "model.safetensors"
+        untrained(run, "dense-cap", steps=3, sequences=2).save(model)
+        done = hoca("explain", clip, "--model", model, "--out", tmp_path / "r.html", "--figure", tmp_path / "f.svg")
+        assert done.code == 0
+        shown = content((tmp_path / "r.html").read_text())["captions"][0]
+        assert [view for view, _, _ in sorted(shown["views"])] == [1, 2]
+        assert shown["text"] == min(shown["views"])[1]
+        scores = [score for *_, score in shown["views"]]
+        assert scores == sorted(scores, reverse=True)
+        assert "<!-- steps of motion chosen -->" in (tmp_path / "f.svg").read_text()
+        told = json.loads(hoca("caption", clip, "--model", model, "--json").out)
+        assert [(each["view"], each["text"]) for each in told["views"]] == [(n, text) for n, text, _ in shown["views"]]
+        first = next(each for each in told["views"] if each["view"] == 1)
+        assert first["logprob_per_word"] == pytest.approx(told["logprob"] / (len(told["text"].split()) + 1), abs=1e-3)
+        assert [view.to_json() for view in Caption.from_json(told).views] == told["views"]
+        plain = json.loads(hoca("caption", clip, "--model", run, "--json").out)
+        assert "views" not in plain
+
     def test_explain_writes_the_report_and_the_figure(
         self, hoca: Command, data: Path, run: Path, unary: Path, tmp_path: Path
     ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hoca
-from hoca.captioning import SentenceScore
+from hoca.captioning import SentenceScore, ViewCaption
 from hoca.explain import FilmSegment, ModelCaption, explain, film_report, report, segment_content, write_report
 from hoca.explain.report import write_page
 
@@ -237,6 +237,15 @@ def test_the_beam_shows_the_score_that_decided_and_its_parts(browser: Browser, t
     )
     for column in columns:  # numbers end below each other
         assert len({round(box["x"] + box["width"]) for box in column}) == 1
+
+
+def test_what_each_view_says_is_listed(browser: Browser, tmp_path: Path) -> None:
+    views = (ViewCaption(2, "a cat", -0.4), ViewCaption(1, "a dog", -0.9))
+    write_report(explanation(replace(said(), views=views)), tmp_path / "views.html")
+    page = Visit(browser, (tmp_path / "views.html").as_uri()).page
+    listed = [text.split("\n")[-2:] for text in page.locator(".views li").all_inner_texts()]
+    assert listed == [["−0.40", "view 2: a cat"], ["−0.90", "view 1: a dog"]]
+    assert page.locator(".scored:not(.views) li").count() == 2
 
 
 def test_without_detected_words_the_score_stands_alone(browser: Browser, address: str) -> None:

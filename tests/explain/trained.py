@@ -52,12 +52,12 @@ def silent_captioner(run: Path) -> VideoCaptioner:
     return VideoCaptioner(model, loaded.specification, Search(beam=2, max_length=5))
 
 
-def untrained(run: Path, name: str) -> VideoCaptioner:
+def untrained(run: Path, name: str, **options: Any) -> VideoCaptioner:
     """A captioner of this name for the clips of a run, which has seen captions and learned nothing from them."""
     loaded = load_model(run)
     config, vocabulary = loaded.model.config, loaded.model.vocabulary
     torch.manual_seed(0)
-    sizes: dict[str, Any] = {"hidden": 8, "embedding": 6, "max_steps": dict(config.max_steps)}
+    sizes: dict[str, Any] = {"hidden": 8, "embedding": 6, "max_steps": dict(config.max_steps)} | options
     model = create(name, config.modalities, vocabulary, **sizes).eval()
     model.prepare([[" ".join(vocabulary.tokens[vocabulary.unk + 1 :])]])
     return VideoCaptioner(model, loaded.specification, Search(beam=2, max_length=6))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from hoca.captioning.caption import Caption, SentenceScore
+from hoca.captioning.caption import Caption, SentenceScore, ViewCaption
 from hoca.captioning.segments import Film, Segment, captioned, check, merged
 from hoca.checkpoint import Checkpoint, load_model, model_facts, write_checkpoint
 from hoca.devices import choose_device
@@ -188,13 +188,14 @@ class VideoCaptioner:
         features = {name: values.to(self.device) for name, values in given.items()}
         number = None if category is None else torch.full((len(videos),), category)
         with use_threads(1), inference(self.model):  # the words of a few videos are too little for a second thread
-            memory = self.model.encode(features, {}, number)
-            found = (search or self.search)(self.model, memory)
+            memory, *more = self.model.views(features, {}, number)
+            found, *others = [(search or self.search)(self.model, each) for each in (memory, *more)]
             looked = self.model.look(memory, found.words[:, :1, :-1])  # of the best sentence alone
             sure = self._confidence(found, memory)
         texts, logprobs = found.texts(self.model.vocabulary), found.logprob.tolist()
         detected = torch.zeros_like(found.score) if found.detected is None else found.detected
         parts = torch.stack([found.score - detected, detected], dim=-1).tolist()  # [B, W, 2]
+        views = self._views([found, *others]) if others else [()] * len(videos)
         took = (time.perf_counter() - begun) / len(videos)
         return [
             Caption(
@@ -207,10 +208,20 @@ class VideoCaptioner:
                 absent=video.absent,
                 seconds={"words": took},
                 scores=tuple(SentenceScore(*each) for each in parts[row][: len(texts[row])]),
+                views=views[row],
                 duration=video.duration,
             )
             for row, video in enumerate(videos)
         ]
+
+    def _views(self, found: Sequence[Hypotheses]) -> list[tuple[ViewCaption, ...]]:
+        """The best sentence of each view, for each video, in the order of the log-probability of a word."""
+        ranked: list[list[ViewCaption]] = [[] for _ in found[0].words]
+        for number, of_view in enumerate(found, 1):
+            said = zip(of_view.texts(self.model.vocabulary), of_view.logprob[:, 0].tolist(), strict=True)
+            for views, (texts, logprob) in zip(ranked, said, strict=True):
+                views.append(ViewCaption(number, texts[0], logprob / (len(texts[0].split()) + 1)))
+        return [tuple(sorted(views, key=lambda view: -view.logprob_per_word)) for views in ranked]
 
     def _confidence(self, found: Hypotheses, memory: Memory) -> list[float | None]:
         if self.confidence is None or found.words.shape[1] == 1:  # of a greedy search, nothing agrees with anything

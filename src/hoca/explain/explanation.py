@@ -15,7 +15,7 @@ from hoca.media.clock import Spans
 if TYPE_CHECKING:  # a process that only decodes pictures imports this package, and should not load torch for it
     from torch import Tensor
 
-    from hoca.captioning import Caption, SentenceScore, VideoCaptioner
+    from hoca.captioning import Caption, SentenceScore, VideoCaptioner, ViewCaption
     from hoca.media import DecodeLimits
     from hoca.models import Matrix
     from hoca.models.explanation import Axis
@@ -86,6 +86,7 @@ class ModelCaption:
     confidence: float | None = None  # probability that the sentence is as good as a person's; None: not known
     unsure: bool = False  # whether that is so little that it should be said
     scores: tuple[SentenceScore, ...] = ()  # of the sentence and of each alternative
+    views: tuple[ViewCaption, ...] = ()  # what it says of each of its views of the clip, where it has several
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ def model_caption(name: str, captioner: VideoCaptioner, caption: Caption, clock:
         confidence=caption.confidence,
         unsure=caption.unsure(),
         scores=caption.scores,
+        views=caption.views,
     )
 
 

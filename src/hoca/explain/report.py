@@ -119,6 +119,7 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
         "scores": [
             [round(part, DIGITS) for part in (each.total, each.likelihood, each.detected)] for each in caption.scores
         ],
+        "views": [(each.view, each.text, round(each.logprob_per_word, DIGITS)) for each in caption.views],
         **{"confidence": caption.confidence, "sure": sure(caption), "unsure": caption.unsure},
         "modalities": [_modality(modality) for modality in caption.modalities],
         "choices": {

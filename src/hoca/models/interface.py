@@ -122,6 +122,12 @@ class CaptionModel(nn.Module, ABC):
         """What was looked at when predicting the word after each of `words` [B, R, L]; None: it cannot tell."""
         return None
 
+    def views(
+        self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor], category: Tensor | None = None
+    ) -> Sequence[Memory]:
+        """Memories of the same videos that are worth a caption each; the first, which others follow, is `encode`'s."""
+        return [self.encode(features, lengths, category)]
+
     def prepare(self, references: References) -> None:
         """Fit what the model takes from the captions of the training videos: buffers, which a checkpoint keeps."""
 

@@ -333,28 +333,42 @@ function timeline(said, box, look) {
   return [show, choose];
 }
 
-// The sentences of the beam by the score that decided their order, whose parts stand beside it in the same notation.
-function alternatives(said) {
-  const sentences = [[said.text, said.logprob], ...said.alternatives];
-  const rows = sentences.map(([text, logprob], place) => [text, ...(said.scores[place] || [logprob, logprob, 0])]);
-  const detects = rows.some(([, , , detected]) => detected !== 0);
+const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
+
+// Sentences, each with its score and what else stands beside it, as rows [text, score, ...]; bars are the scores.
+function ranked(rows) {
   const scores = rows.map(([, score]) => score);
   const least = Math.min(...scores);
   const spread = Math.max(...scores) - least;
-  const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
   const list = make("ol");
-  for (const [text, score, likelihood, detected] of rows) {
+  for (const [text, ...numbers] of rows) {
     const bar = make("i");
-    bar.style.width = width(spread ? 0.1 + (0.9 * (score - least)) / spread : 1);
-    const values = [score, ...(detects ? [likelihood, detected] : [])].map((x) => make("span", { class: "value" }, signed(x)));
+    bar.style.width = width(spread ? 0.1 + (0.9 * (numbers[0] - least)) / spread : 1);
+    const values = numbers.map((x) => make("span", { class: "value" }, signed(x)));
     list.append(make("li", {}, make("div", { class: "bar", "aria-hidden": "true" }, bar), ...values, make("span", {}, text)));
   }
+  return list;
+}
+
+// The sentences of the beam by the score that decided their order, whose parts stand beside it in the same notation.
+function alternatives(said) {
+  const sentences = [[said.text, said.logprob], ...said.alternatives];
+  const scores = sentences.map(([, logprob], place) => said.scores[place] || [logprob, logprob, 0]);
+  const detects = scores.some(([, , detected]) => detected !== 0);
+  const list = ranked(sentences.map(([text], place) => [text, ...(detects ? scores[place] : scores[place].slice(0, 1))]));
   const names = detects ? ["score", "= log p", "+ detected"] : ["score"];
   const head = make("div", { class: "head", "aria-hidden": "true" }, make("span"), ...names.map((name) => make("span", { class: "value" }, name)));
   const title = detects
     ? "Sentences that it weighed, by log-probability for their length and the words detected in the video"
     : "Sentences that it weighed, by log-probability";
   return make("div", { class: detects ? "beam scored parts" : "beam scored" }, make("h2", {}, title), head, list);
+}
+
+// What a model says of each of its views of the video; a view may be one choice of its moments.
+function views(said) {
+  if (!said.views.length) return [];
+  const title = "What it says of each view of the video, by log-probability of a word";
+  return [make("div", { class: "beam scored views" }, make("h2", {}, title), ranked(said.views.map(([view, text, score]) => [`view ${view}: ${text}`, score])))];
 }
 
 function firstWord(said) {
@@ -395,6 +409,7 @@ function captionCard(said, place) {
     lanes,
     ...found(said),
     ...matrices.map(([box]) => box),
+    ...views(said),
     alternatives(said),
   );
   if (said.words.length) show(firstWord(said));
