@@ -77,6 +77,7 @@ MATRICES = {
         *("words that tell image again", "error of image told again", "words that tell motion again"),
         *("error of motion told again", "words that tell audio again", "error of audio told again"),
     ],
+    "cst": ["share in the pooled video"],
     "scn": ["what tags did"],
     "haca": [
         *("words remembered in short", "words remembered in detail"),
