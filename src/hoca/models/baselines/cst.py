@@ -48,7 +48,12 @@ class CSTMemory(interface.Memory):
     start: HiddenState  # each [B, H]
 
 
-@register("cst", source="Phan et al., 2017", about="pooled features at every step of an LSTM, for consensus training")
+@register(
+    "cst",
+    source="Phan et al., 2017",
+    about="pooled features at every step of an LSTM, for consensus training",
+    fidelity="A",
+)
 class CST(CaptionModel):
     Config = CSTConfig
     config: CSTConfig

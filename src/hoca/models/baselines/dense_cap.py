@@ -66,6 +66,7 @@ class DenseCapMemory(SALSTMMemory):
     "dense-cap",
     source="after Shen et al., CVPR 2017",
     about="words seen in the steps choose those that a caption tells of: DenseVidCap-style",
+    fidelity="A/C",
 )
 class DenseCap(SALSTM):
     Config = DenseCapConfig

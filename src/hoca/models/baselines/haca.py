@@ -177,7 +177,12 @@ class Level(nn.Module):
         return (h, c), Attended(weights, beta, remembered)
 
 
-@register("haca", source="Wang et al., NAACL 2018", about="encoders and decoders at two levels, with a memory of words")
+@register(
+    "haca",
+    source="Wang et al., NAACL 2018",
+    about="encoders and decoders at two levels, with a memory of words",
+    fidelity="B",
+)
 class HACA(CaptionModel):
     Config = HACAConfig
     config: HACAConfig

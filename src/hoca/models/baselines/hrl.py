@@ -198,7 +198,9 @@ class Critic(nn.Module):
         return (following == end) | (self.opens[following] & ~self.holds[words])
 
 
-@register("hrl", source="Wang et al., CVPR 2018", about="a manager sets goals, a worker says the words of each")
+@register(
+    "hrl", source="Wang et al., CVPR 2018", about="a manager sets goals, a worker says the words of each", fidelity="B"
+)
 class HRL(CaptionModel):
     Config = HRLConfig
     config: HRLConfig

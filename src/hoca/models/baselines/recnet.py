@@ -89,6 +89,7 @@ class LocalReconstructor(nn.Module):
     "recnet-local",
     source=SOURCE,
     about="SA-LSTM whose states must tell every step of the features",
+    fidelity="B",
     reconstruct="local",
     reconstruction=0.1,
 )
@@ -96,6 +97,7 @@ class LocalReconstructor(nn.Module):
     "recnet-global",
     source=SOURCE,
     about="SA-LSTM whose states must tell the mean of the features",
+    fidelity="B",
     reconstruct="global",
     reconstruction=0.2,
 )

@@ -38,7 +38,7 @@ class SCNConfig(CodedConfig):
     tag_weight: float = option(1.0, "weight of the tagger's loss, summed over the tags", least=0, below=SCALE)
 
 
-@register("scn", source="Gan et al., CVPR 2017", about="predicted tags make the weights of the LSTM")
+@register("scn", source="Gan et al., CVPR 2017", about="predicted tags make the weights of the LSTM", fidelity="A")
 class SCN(CodedCaptioner):
     Config = SCNConfig
     config: SCNConfig
