@@ -47,7 +47,7 @@ from experiment import (
 
 from hoca.data import binding, msrvtt, msrvtt_dinov2, msvd, read_corpus
 from hoca.files import replacing
-from hoca.models import names
+from hoca.models import entry, names
 from hoca.options import from_arguments
 from hoca.progress import say
 from hoca.threads import cores
@@ -364,7 +364,7 @@ def markdown(data: Data, rows: Sequence[Row]) -> str:
         among = mine[0]["chosen among"]
         how = f"each with the best of {among} settings" if among != "1" else "all with the same setting"
         state = f"{len(mine)} of {wanted} runs are finished, {how}"
-    head = ["system", "weights", "s/epoch", "captions/s"]
+    head = ["system", "class", "weights", "s/epoch", "captions/s"]
     head += [f"{objective} {name}" for objective in (XE, REWARD) for name in SCORES]
     lines = [head, ["---"] * len(head)]
     for system in data.systems:
@@ -377,7 +377,8 @@ def markdown(data: Data, rows: Sequence[Row]) -> str:
             *(_mean(of_xe, name, 1) for name in ("seconds_an_epoch", "captions_a_second")),
         ]
         scores = [_mean(runs, name, 100, spread=True) for runs in (of_xe, of_reward) for name in SCORES]
-        lines.append([f"`{system}`", *cost, *scores])
+        known = entry(system)
+        lines.append([f"`{system}`{'-style' * known.in_that_style}", known.fidelity, *cost, *scores])
     return f"{state}.\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

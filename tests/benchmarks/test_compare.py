@@ -87,6 +87,8 @@ def test_the_page_shows_what_was_measured_and_leaves_the_rest_empty(study: Path)
     lines = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     assert "±" in lines["cst"]
     assert lines["hoca-t"].replace("|", "").split() == ["`hoca-t`"]
+    assert lines["cst"].startswith("| `cst` | A | ")  # the class
+    assert lines["tddf"].startswith("| `tddf`-style | C | ")
 
 
 def test_the_page_of_the_project_is_what_the_results_say(compare: dict[str, Any]) -> None:

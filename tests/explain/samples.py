@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from hoca.explain import ExplainedVideo, GroupWeights, Modality, ModelCaption
+from hoca.explain import ExplainedMatrix, ExplainedVideo, GroupWeights, MatrixAxis, Modality, ModelCaption
 from hoca.media import Clock, Preview
 from hoca.media.preview import Thumbnail
 
@@ -38,6 +38,25 @@ def tagged(caption: ModelCaption | None = None) -> ModelCaption:
     options = dict(zip(["image", "motion", "audio", "all together"], map(tuple, shares), strict=True))
     found = {"tags": (("triangle", 0.9), ("whistle", 0.75), ("<b>dog</b>", 0.25))}
     return replace(caption, choices={"fusion": options}, found=found)
+
+
+def mapped(caption: ModelCaption | None = None) -> ModelCaption:
+    """The same with matrices of all kinds of axes, one of them with numbers below zero."""
+    caption = caption or said()
+    count, words = len(caption.words), MatrixAxis("words", caption.words)
+    before = MatrixAxis("before", ("(start)", *caption.words[:-1]))
+    time = MatrixAxis("time", (), caption.modalities[0].spans, caption.modalities[0].name)
+    tags = MatrixAxis("names", ("triangle", "<b>dog</b>"))
+    influence = tuple(map(tuple, torch.randn(count, 2).tolist()))
+    return replace(
+        caption,
+        matrices={
+            "words remembered": ExplainedMatrix(words, before, rows(count, count), "α", "rows"),
+            "goals": ExplainedMatrix(words, words, rows(count, count), "cosine", None),
+            "steps chosen": ExplainedMatrix(tags, time, rows(2, len(time.spans)), "gain", None),
+            "what tags did": ExplainedMatrix(words, tags, influence, "influence", None),
+        },
+    )
 
 
 def preview(pictures: int = 20, seconds: float = 4.0, *, sound: bool = True) -> Preview:

@@ -6,20 +6,23 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hoca
 from hoca import media
+from hoca.captioning import VideoCaptioner
 from hoca.errors import UserError
 from hoca.explain import collect, explain, model_name
 from hoca.generation import Confidence
 from hoca.media import DecodeLimits, Request, preview, write
 from hoca.media.decode import decode
 from hoca.media.preview import BYTES, decode_with_preview, envelope, thumbnails
+from hoca.models.baselines.dense_cap import DenseCap, DenseCapMemory
 
-from .trained import clips, fit, silent_captioner
+from .trained import clips, fit, silent_captioner, untrained
 
 
 def test_an_explanation_holds_what_the_caption_says(data: Path, run: Path) -> None:
@@ -91,6 +94,30 @@ def test_a_model_tells_what_its_words_chose_and_what_it_found(
     assert len(probabilities) == 8
     assert probabilities == sorted(probabilities, reverse=True)
     assert 0 < probabilities[-1] < probabilities[0] < 1
+
+
+class Backwards(DenseCap):
+    """The last choice of steps comes first."""
+
+    def views(self, *given: Any) -> list[DenseCapMemory]:
+        return super().views(*given)[::-1]
+
+
+def test_views_are_ranked_by_the_log_probability_of_a_word(data: Path, run: Path) -> None:
+    clip, captioner = clips(data, silent=False)[0], untrained(run, "dense-cap", steps=3, sequences=2)
+    model = Backwards(captioner.model.config, captioner.model.vocabulary).eval()
+    model.load_state_dict(captioner.model.state_dict())
+    forwards, backwards = (
+        each.caption(clip) for each in (captioner, VideoCaptioner(model, captioner.specification, captioner.search))
+    )
+    assert len({view.logprob_per_word for view in forwards.views}) == 2
+    assert [3 - view.view for view in forwards.views] == [view.view for view in backwards.views]
+    for caption in (forwards, backwards):
+        scores = [view.logprob_per_word for view in caption.views]
+        assert scores == sorted(scores, reverse=True)
+        first = next(view for view in caption.views if view.view == 1)
+        assert first.text == caption.text
+        assert first.logprob_per_word == pytest.approx(caption.logprob / (len(caption.words) + 1))
 
 
 def test_a_model_that_explains_nothing_says_its_sentence(data: Path, run: Path) -> None:

@@ -11,7 +11,7 @@ from hoca.errors import UserError
 from hoca.explain import Modality, attention_figure, cost_figure, curves_figure, rank_figure
 from hoca.explain.curves import read_curves
 
-from .samples import WORDS, said, tagged
+from .samples import WORDS, mapped, said, tagged
 
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
@@ -66,6 +66,15 @@ def test_choices_and_what_was_found_are_drawn(tmp_path: Path, attends: bool) -> 
 def test_a_model_that_has_tags_alone_is_drawn(tmp_path: Path) -> None:
     attention_figure(replace(tagged(), modalities=(), choices={}), tmp_path / "figure.svg")
     assert "<!-- whistle -->" in (tmp_path / "figure.svg").read_text()
+
+
+@pytest.mark.parametrize("attends", [True, False])
+def test_matrices_are_drawn(tmp_path: Path, attends: bool) -> None:
+    caption = mapped() if attends else replace(mapped(), modalities=())
+    attention_figure(caption, tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text()
+    for drawn in (*caption.matrices, "(start)", "triangle", *WORDS):
+        assert f"<!-- {drawn} -->" in text, drawn
 
 
 def test_a_model_that_explains_nothing_has_no_figure(tmp_path: Path) -> None:

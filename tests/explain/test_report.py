@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from hoca.captioning import Caption
 from hoca.explain import explain, report, write_report
 
 from ..conftest import Command
 from ..media.making import sound, tone
-from .samples import explanation, said, tagged
-from .trained import clips
+from .samples import explanation, mapped, said, tagged
+from .trained import clips, untrained
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -56,6 +57,52 @@ def test_a_report_tells_what_was_chosen_and_found() -> None:
     assert shown["found"] == {"tags": [["triangle", 0.9], ["whistle", 0.75], ["<b>dog</b>", 0.25]]}
     assert list(shown["choices"]["fusion"]) == ["image", "motion", "audio", "all together"]
     assert all(len(shares) == len(shown["words"]) for shares in shown["choices"]["fusion"].values())
+
+
+def test_a_report_has_every_matrix_with_its_axes() -> None:
+    told = mapped()
+    shown = content(report(explanation(told)))["captions"][0]["matrices"]
+    assert list(shown) == ["words remembered", "goals", "steps chosen", "what tags did"]
+    assert shown["words remembered"]["columns"]["labels"] == ["(start)", *told.words[:-1]]
+    assert shown["steps chosen"]["columns"]["modality"] == "image"
+    for name, matrix in shown.items():
+        rows, columns = (len(matrix[axis]["labels"] or matrix[axis]["spans"]) for axis in ("rows", "columns"))
+        assert (len(matrix["values"]), {len(row) for row in matrix["values"]}) == (rows, {columns}), name
+    assert min(min(row) for row in shown["what tags did"]["values"]) < 0
+
+
+# What each system shows besides its attention, of a clip with pictures, motion and sound.
+MATRICES = {
+    "recnet-local": [
+        *("words that tell image again", "error of image told again", "words that tell motion again"),
+        *("error of motion told again", "words that tell audio again", "error of audio told again"),
+    ],
+    "cst": ["share in the pooled video"],
+    "scn": ["what tags did"],
+    "haca": [
+        *("words remembered in short", "words remembered in detail"),
+        *("chunks of image in short", "chunks of motion in short", "chunks of audio in short"),
+    ],
+    "dense-cap": [
+        *("words seen in image", "steps of image chosen", "words seen in motion", "steps of motion chosen"),
+        *("words seen in audio", "steps of audio chosen"),
+    ],
+    "hrl": ["how alike goals are", "manager: image", "manager: motion", "manager: audio"],
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_what_a_system_can_tell_of_a_clip_is_in_its_report(data: Path, run: Path, name: str) -> None:
+    captioner = untrained(run, name)
+    shown = content(report(explain(clips(data, silent=False)[0], captioner)))["captions"][0]
+    assert list(shown["matrices"]) == MATRICES[name]
+    for matrix in shown["matrices"].values():
+        rows, columns = (len(matrix[axis]["labels"] or matrix[axis]["spans"]) for axis in ("rows", "columns"))
+        assert (len(matrix["values"]), {len(row) for row in matrix["values"]}) == (rows, {columns})
+        if matrix["rows"]["kind"] == "words":
+            assert matrix["rows"]["labels"] == shown["words"]
+    silent = content(report(explain(clips(data, silent=True)[0], captioner)))["captions"][0]
+    assert list(silent["matrices"]) == [each for each in MATRICES[name] if "audio" not in each]
 
 
 def test_nothing_is_loaded_from_anywhere() -> None:
@@ -107,6 +154,27 @@ def test_a_file_with_sound_alone_has_a_report(run: Path, tmp_path: Path) -> None
 
 
 class TestCommands:
+    def test_a_model_with_several_views_of_a_clip_has_a_caption_of_each(
+        self, hoca: Command, data: Path, run: Path, tmp_path: Path
+    ) -> None:
+        clip, model = clips(data, silent=False)[0], tmp_path / "model.safetensors"
+        untrained(run, "dense-cap", steps=3, sequences=2).save(model)
+        done = hoca("explain", clip, "--model", model, "--out", tmp_path / "r.html", "--figure", tmp_path / "f.svg")
+        assert done.code == 0
+        shown = content((tmp_path / "r.html").read_text())["captions"][0]
+        assert [view for view, _, _ in sorted(shown["views"])] == [1, 2]
+        assert shown["text"] == min(shown["views"])[1]
+        scores = [score for *_, score in shown["views"]]
+        assert scores == sorted(scores, reverse=True)
+        assert "<!-- steps of motion chosen -->" in (tmp_path / "f.svg").read_text()
+        told = json.loads(hoca("caption", clip, "--model", model, "--json").out)
+        assert [(each["view"], each["text"]) for each in told["views"]] == [(n, text) for n, text, _ in shown["views"]]
+        first = next(each for each in told["views"] if each["view"] == 1)
+        assert first["logprob_per_word"] == pytest.approx(told["logprob"] / (len(told["text"].split()) + 1), abs=1e-3)
+        assert [view.to_json() for view in Caption.from_json(told).views] == told["views"]
+        plain = json.loads(hoca("caption", clip, "--model", run, "--json").out)
+        assert "views" not in plain
+
     def test_explain_writes_the_report_and_the_figure(
         self, hoca: Command, data: Path, run: Path, unary: Path, tmp_path: Path
     ) -> None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hoca
-from hoca.captioning import SentenceScore
+from hoca.captioning import SentenceScore, ViewCaption
 from hoca.explain import FilmSegment, ModelCaption, explain, film_report, report, segment_content, write_report
 from hoca.explain.report import write_page
 
 from ..browser import Visit
-from .samples import STEPS, WORDS, explanation, said, tagged
+from .samples import STEPS, WORDS, explanation, mapped, said, tagged
 from .test_report import HOSTILE
 from .trained import clips, silent_captioner
 
@@ -78,6 +78,27 @@ def test_choices_follow_the_word_and_what_was_found_is_listed(browser: Browser, 
     assert page.locator(".found h2").inner_text() == "Found in the video: tags"
     listed = [text.split() for text in page.locator(".found li").all_inner_texts()]
     assert listed == [["90", "%", "triangle"], ["75", "%", "whistle"], ["25", "%", "<b>dog</b>"]]
+    assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
+
+
+@pytest.mark.parametrize("width", [320, 1120])
+def test_matrices_are_grids_in_which_the_word_stands_out(browser: Browser, tmp_path: Path, width: int) -> None:
+    write_report(explanation(mapped()), tmp_path / "mapped.html")
+    visit = Visit(browser, (tmp_path / "mapped.html").as_uri(), viewport={"width": width, "height": 800})
+    page = visit.page
+    assert page.locator(".matrix h2").all_inner_texts() == [
+        *("Words remembered", "Goals", "Steps chosen", "What tags did"),
+    ]
+    assert [each.locator("i").count() for each in page.locator(".matrix").all()] == [15 * 15, 15 * 15, 2 * 20, 15 * 2]
+    page.locator(".word").nth(2).hover()
+    for place in (0, 1, 3):
+        assert page.locator(".matrix").nth(place).locator(".cells.current > span").all_inner_texts() == [WORDS[2]]
+    goals = page.locator(".matrix").nth(1)
+    assert goals.locator(".name.current").all_inner_texts() == [WORDS[2]]
+    assert "triangle, 0.2 s to 0.4 s: " in page.locator(".matrix").nth(2).locator("i").nth(1).get_attribute("title")
+    assert page.locator(".matrix").nth(3).locator("i.below").count() > 0
+    assert "words remembered, most " in page.get_by_role("status").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert (visit.complaints, visit.went_elsewhere("file:")) == ([], [])
 
 
@@ -216,6 +237,15 @@ def test_the_beam_shows_the_score_that_decided_and_its_parts(browser: Browser, t
     )
     for column in columns:  # numbers end below each other
         assert len({round(box["x"] + box["width"]) for box in column}) == 1
+
+
+def test_what_each_view_says_is_listed(browser: Browser, tmp_path: Path) -> None:
+    views = (ViewCaption(2, "a cat", -0.4), ViewCaption(1, "a dog", -0.9))
+    write_report(explanation(replace(said(), views=views)), tmp_path / "views.html")
+    page = Visit(browser, (tmp_path / "views.html").as_uri()).page
+    listed = [text.split("\n")[-2:] for text in page.locator(".views li").all_inner_texts()]
+    assert listed == [["−0.40", "view 2: a cat"], ["−0.90", "view 1: a dog"]]
+    assert page.locator(".scored:not(.views) li").count() == 2
 
 
 def test_without_detected_words_the_score_stands_alone(browser: Browser, address: str) -> None:

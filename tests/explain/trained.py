@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from hoca.captioning import VideoCaptioner
 from hoca.checkpoint import Checkpoint, Checkpoints, load_model, read_checkpoint, write_checkpoint
 from hoca.data import binding
 from hoca.generation import Confidence, Search
+from hoca.models import create
 from hoca.training import train
 
 from ..models.test_interface import Bag
@@ -46,6 +50,17 @@ def silent_captioner(run: Path) -> VideoCaptioner:
     model.name = "bag"
     model.output.bias.data[vocabulary.eos] = -10.0  # words up to the limit
     return VideoCaptioner(model, loaded.specification, Search(beam=2, max_length=5))
+
+
+def untrained(run: Path, name: str, **options: Any) -> VideoCaptioner:
+    """A captioner of this name for the clips of a run, which has seen captions and learned nothing from them."""
+    loaded = load_model(run)
+    config, vocabulary = loaded.model.config, loaded.model.vocabulary
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"hidden": 8, "embedding": 6, "max_steps": dict(config.max_steps)} | options
+    model = create(name, config.modalities, vocabulary, **sizes).eval()
+    model.prepare([[" ".join(vocabulary.tokens[vocabulary.unk + 1 :])]])
+    return VideoCaptioner(model, loaded.specification, Search(beam=2, max_length=6))
 
 
 def clips(data: Path, *, silent: bool) -> list[Path]:

@@ -14,6 +14,16 @@ def test_every_registered_name_has_a_row() -> None:
     assert all(row.parameters > 10**6 for row in rows)
 
 
+def test_every_compared_system_says_how_faithful_it_is() -> None:
+    classes = {row.name: row.fidelity for row in catalogue()}
+    assert {name for name, fidelity in classes.items() if not fidelity} == {*names("*hoca*"), "ensemble"}
+    assert classes["scn"] == "class A"
+    assert classes["dense-cap"] == "class A/C, in that style"
+    for name, fidelity in classes.items():
+        in_style = "in that style" in fidelity
+        assert in_style == entry(name).source.startswith("after ") == ("-style" in entry(name).about), name
+
+
 def test_a_pattern_selects_rows() -> None:
     assert [row.name for row in catalogue("l-*")] == names("l-*")
     assert catalogue("no such*") == []

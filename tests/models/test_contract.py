@@ -14,6 +14,7 @@ from hoca.data import Batch
 from hoca.generation import Search, SentenceLimits, beam_search, greedy, inference
 from hoca.generation.beam import BeamSearch
 from hoca.models import CaptionModel, create, entry, names
+from hoca.models.explanation import Axis, Names, Steps
 from hoca.models.trees import map_tensors, tensors
 from hoca.text import Vocabulary
 from hoca.training.objectives import CrossEntropy, TeacherForcing, summed
@@ -40,10 +41,12 @@ def sizes(name: str, **changed: Any) -> dict[str, Any]:
     return {key: value for key, value in (SIZES | changed).items() if key in known}
 
 
-def captioner(name: str, modalities: Mapping[str, int] = WIDTHS, vocabulary: Vocabulary = VOCABULARY) -> CaptionModel:
+def captioner(
+    name: str, modalities: Mapping[str, int] = WIDTHS, vocabulary: Vocabulary = VOCABULARY, **changed: Any
+) -> CaptionModel:
     """In float64, prepared, every parameter away from where it starts, so that no term is hidden by another."""
     torch.manual_seed(0)
-    model = create(name, modalities, vocabulary, **sizes(name)).double().eval()
+    model = create(name, modalities, vocabulary, **sizes(name) | changed).double().eval()
     model.prepare(REFERENCES)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -261,32 +264,103 @@ def test_eval_is_deterministic(name: str) -> None:
     assert not torch.equal(model.train()(features, RAGGED, words), model(features, RAGGED, words))
 
 
+def is_there(axis: Axis, words: Tensor) -> Tensor:
+    """Which places of an axis each video has, [B, size]."""
+    if isinstance(axis, Steps):
+        firsts = torch.arange(0, axis.count, axis.chunk)
+        return firsts < HOLES[axis.modality][:, None]
+    if isinstance(axis, Names):
+        known = [HOLES.get(name, torch.ones(len(words))) > 0 for name in axis.names]
+        return torch.stack(known, dim=1)
+    return torch.ones(words.shape[0], words.shape[2], dtype=torch.bool)
+
+
 @every_model
 def test_what_it_says_it_looked_at_are_weights(name: str) -> None:
     model, words = captioner(name), captions()
     found = model.look(model.encode(videos(), HOLES), words)
     if found is None:
         return  # a model that cannot tell says so, and nothing else
-    for modality, weights in found.attention.items():
+    one = torch.ones(words.shape).double()
+    for modality, merged in found.attention.items():
         here = HOLES[modality] > 0
-        assert weights.shape[:3] == words.shape
-        torch.testing.assert_close(weights.sum(-1), here[:, None, None].double().expand(words.shape))
-        padded = torch.arange(weights.shape[3]) >= HOLES[modality][:, None]
-        assert weights.masked_select(padded[:, None, None].expand_as(weights)).abs().max() == 0
-    for modality, shares in found.shares.items():
-        assert shares.min() >= 0
-        assert shares[HOLES[modality] == 0].abs().max() == 0
+        padded = torch.arange(merged.shape[3]) >= HOLES[modality][:, None]
+        for weights in (merged, *found.groups.get(modality, {}).values()):
+            assert weights.shape[:3] == words.shape
+            assert weights.min() >= 0
+            assert weights.masked_select(padded[:, None, None].expand_as(weights)).abs().max() == 0
+            total = weights.sum(-1)
+            whole = here[:, None, None].expand(words.shape) if weights is merged else total > 0.5
+            torch.testing.assert_close(total, whole.double())
     for options in found.choices.values():
         chosen = torch.stack(list(options.values()))
         assert chosen.min() >= 0
-        torch.testing.assert_close(chosen.sum(0), torch.ones(words.shape).double())
+        torch.testing.assert_close(chosen.sum(0), one)
         for modality in WIDTHS.keys() & options.keys():
             assert options[modality][HOLES[modality] == 0].abs().max() == 0
+    for modality, shares in found.shares.items():
+        assert shares.shape == words.shape
+        assert 0 <= shares.min() <= shares.max() <= 1
+        assert shares[HOLES[modality] == 0].abs().max() == 0
+    beside = [c for c in found.choices.values() if all(c.get(m) is share for m, share in found.shares.items())]
+    if found.shares and not beside:  # otherwise they are part of one of the choices above
+        counted = torch.stack(list(found.shares.values()))
+        full = torch.stack([HOLES[m] > 0 for m in found.shares])[:, :, None, None].expand(counted.shape).double()
+        if not torch.equal(counted, full):  # contexts are weighed, not summed
+            torch.testing.assert_close(counted.sum(0), one)
     for items in found.found.values():
         assert items
         for probability in items.values():
             assert probability.shape == (3,)
             assert 0 <= probability.min() <= probability.max() <= 1
+    for matrix in found.matrices.values():
+        rows, columns = (is_there(axis, words) for axis in (matrix.rows, matrix.columns))
+        here = (rows[:, None, :, None] & columns[:, None, None]).expand(-1, words.shape[1], -1, -1)
+        assert matrix.values.shape == here.shape
+        assert matrix.values.isfinite().all()
+        assert not matrix.values[~here].any()
+        if matrix.sums:
+            over = {"rows": 3, "columns": 2}[matrix.sums]
+            assert matrix.values.min() >= 0
+            torch.testing.assert_close(matrix.values.sum(over), here.any(over).double())
+
+
+@every_length
+@every_model
+def test_what_it_says_of_a_batch_is_what_it_says_of_its_videos(name: str, given: Lengths) -> None:
+    model, features, words = captioner(name), videos(), captions()
+    dirty = {m: x.clone() for m, x in features.items()}
+    for m, length in given.items():
+        for video, real in enumerate(length.tolist()):
+            dirty[m][video, real:] = float("nan")
+    whole = model.look(model.encode(dirty, given), words)
+    if whole is None:
+        return
+    for video in range(3):
+        found = model.look(model.encode(*alone(features, given, video)), words[video : video + 1])
+        assert found is not None
+        for what in ("attention", "shares", "choices", "found"):
+            for key, tensor in _by_name(getattr(found, what)).items():
+                expected = _by_name(getattr(whole, what))[key][video : video + 1]
+                torch.testing.assert_close(tensor, expected[..., : tensor.shape[-1]])
+        assert found.matrices.keys() <= whole.matrices.keys()
+        for key, matrix in found.matrices.items():
+            rows, columns = matrix.values.shape[2:]
+            shown = whole.matrices[key]
+            if isinstance(matrix.columns, Names):  # modalities that a video lacks have no column
+                columns = [shown.columns.names.index(each) for each in matrix.columns.names]
+                expected = shown.values[video : video + 1, :, :rows][..., columns]
+            else:
+                expected = shown.values[video : video + 1, :, :rows, :columns]
+            torch.testing.assert_close(matrix.values, expected)
+
+
+def _by_name(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Of a table of tensors, or of one of such tables."""
+    found = {}
+    for name, each in tensors.items():
+        found |= {name: each} if isinstance(each, Tensor) else {f"{name}: {key}": x for key, x in each.items()}
+    return found
 
 
 @every_model

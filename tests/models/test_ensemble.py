@@ -9,7 +9,7 @@ import torch
 
 from hoca.errors import UserError
 from hoca.generation import SentenceLimits, beam_search
-from hoca.models import CaptionModel, create, restore
+from hoca.models import CaptionModel, Explanation, create, restore
 from hoca.models.ensemble import Ensemble
 
 from .tiny import HOLES, RAGGED, SIZES, VOCABULARY, WIDTHS, captioner, captions, videos
@@ -84,8 +84,18 @@ def test_what_it_looked_at_is_the_mean_of_what_all_members_tell() -> None:
     some: Any = other.look(other.encode(features, RAGGED), words)
     assert some.attention.keys() == some.shares.keys() == WIDTHS.keys()
     assert (some.groups, some.theta) == ({}, {})
-    silent = ensemble(*MIXED)
-    assert silent.look(silent.encode(features, RAGGED), words) is None
+    mixed = ensemble(*MIXED)
+    assert mixed.look(mixed.encode(features, RAGGED), words) == Explanation()  # nothing that all of them have
+
+
+def test_matrices_with_the_same_axes_are_averaged() -> None:
+    features, words = videos(), captions()
+    model: Any = ensemble({"name": "cst"}, {"name": "cst"})
+    (found,) = model.look(model.encode(features, HOLES), words).matrices.values()
+    each = [member.look(member.encode(features, HOLES), words).matrices for member in model.members]
+    first, second = (matrices["share in the pooled video"] for matrices in each)
+    torch.testing.assert_close(found.values, (first.values + second.values) / 2)
+    assert (found.rows, found.columns, found.about) == (first.rows, first.columns, first.about)
 
 
 def test_words_are_detected_once_for_all() -> None:

@@ -31,6 +31,18 @@ class SentenceScore:
         return {"score": round(self.total, 4), "score_parts": parts}
 
 
+@dataclass(frozen=True)
+class ViewCaption:
+    """What a model says of one of several views of a video, such as one choice of its moments."""
+
+    view: int  # from 1 on, the view whose sentence is the caption
+    text: str
+    logprob_per_word: float  # <eos> counted as a word
+
+    def to_json(self) -> dict[str, Any]:
+        return {"view": self.view, "text": self.text, "logprob_per_word": round(self.logprob_per_word, 4)}
+
+
 @dataclass(frozen=True, repr=False)
 class Caption:
     """A sentence for a video, how sure the model is of it, and what its words looked at."""
@@ -45,6 +57,9 @@ class Caption:
     seconds: dict[str, float]  # what took how long
     preview: Preview | None = None  # of the clip, where it was asked for
     scores: tuple[SentenceScore, ...] = ()  # of the sentence and of each alternative, greatest first
+    views: tuple[
+        ViewCaption, ...
+    ] = ()  # of a model that looks at a video in several ways, the likeliest per word first
     duration: float | None = None  # seconds that the clip plays; None: not known
     video: str | None = None  # the file
     part: tuple[float, float] | None = None  # seconds (start, end) of it that were captioned; None: all
@@ -80,6 +95,7 @@ class Caption:
             scores=tuple(
                 SentenceScore(**each["score_parts"]) for each in (told, *told["alternatives"]) if "score_parts" in each
             ),
+            views=tuple(ViewCaption(**each) for each in told.get("views", ())),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,6 +110,7 @@ class Caption:
                 {"text": text, "logprob": p, **score}
                 for (text, p), score in zip(self.alternatives, others, strict=True)
             ],
+            **({"views": [each.to_json() for each in self.views]} if self.views else {}),
             "absent": self.absent,
             "seconds": {stage: round(seconds, 4) for stage, seconds in self.seconds.items()},
         }

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from hoca.captioning.caption import Caption, SentenceScore
+from hoca.captioning.caption import Caption, SentenceScore, ViewCaption
 from hoca.captioning.segments import Film, Segment, captioned, check, merged
 from hoca.checkpoint import Checkpoint, load_model, model_facts, write_checkpoint
 from hoca.devices import choose_device
@@ -23,7 +22,6 @@ from hoca.errors import UnknownName, UnreadableVideo, UserError, nearest
 from hoca.generation import Confidence, Hypotheses, Search, evidence_of, inference
 from hoca.media.preview import PICTURES
 from hoca.models import CaptionModel, Explanation, Memory
-from hoca.models.trees import map_tensors
 from hoca.threads import use_threads
 
 if TYPE_CHECKING:
@@ -190,13 +188,14 @@ class VideoCaptioner:
         features = {name: values.to(self.device) for name, values in given.items()}
         number = None if category is None else torch.full((len(videos),), category)
         with use_threads(1), inference(self.model):  # the words of a few videos are too little for a second thread
-            memory = self.model.encode(features, {}, number)
-            found = (search or self.search)(self.model, memory)
+            memory, *more = self.model.views(features, {}, number)
+            found, *others = [(search or self.search)(self.model, each) for each in (memory, *more)]
             looked = self.model.look(memory, found.words[:, :1, :-1])  # of the best sentence alone
             sure = self._confidence(found, memory)
         texts, logprobs = found.texts(self.model.vocabulary), found.logprob.tolist()
         detected = torch.zeros_like(found.score) if found.detected is None else found.detected
         parts = torch.stack([found.score - detected, detected], dim=-1).tolist()  # [B, W, 2]
+        views = self._views([found, *others]) if others else [()] * len(videos)
         took = (time.perf_counter() - begun) / len(videos)
         return [
             Caption(
@@ -204,15 +203,25 @@ class VideoCaptioner:
                 words=(words := tuple(texts[row][0].split())),
                 logprob=logprobs[row][0],
                 confidence=sure[row],
-                explanation=_of_words(looked, row, len(words)),
+                explanation=looked.of_caption(row, len(words)) if looked else Explanation(),
                 alternatives=tuple(zip(texts[row][1:], logprobs[row][1:], strict=False)),
                 absent=video.absent,
                 seconds={"words": took},
                 scores=tuple(SentenceScore(*each) for each in parts[row][: len(texts[row])]),
+                views=views[row],
                 duration=video.duration,
             )
             for row, video in enumerate(videos)
         ]
+
+    def _views(self, found: Sequence[Hypotheses]) -> list[tuple[ViewCaption, ...]]:
+        """The best sentence of each view, for each video, in the order of the log-probability of a word."""
+        ranked: list[list[ViewCaption]] = [[] for _ in found[0].words]
+        for number, of_view in enumerate(found, 1):
+            said = zip(of_view.texts(self.model.vocabulary), of_view.logprob[:, 0].tolist(), strict=True)
+            for views, (texts, logprob) in zip(ranked, said, strict=True):
+                views.append(ViewCaption(number, texts[0], logprob / (len(texts[0].split()) + 1)))
+        return [tuple(sorted(views, key=lambda view: -view.logprob_per_word)) for views in ranked]
 
     def _confidence(self, found: Hypotheses, memory: Memory) -> list[float | None]:
         if self.confidence is None or found.words.shape[1] == 1:  # of a greedy search, nothing agrees with anything
@@ -302,12 +311,3 @@ def _refusal(video: Path | str, extracted: Extracted) -> UnreadableVideo | None:
         if not (np.abs(values) <= LARGEST).all():
             return UnreadableVideo(f"{video}: its {modality} features are not finite, or huge: is it damaged?")
     return None
-
-
-def _of_words(explanation: Explanation | None, row: int, words: int) -> Explanation:
-    """Of one video, the words of its best sentence: [B, 1, L, ...] → [words, ...]; what was found: [B] → a number."""
-    if explanation is None:
-        return Explanation()
-    rows: Callable[[Tensor], Tensor] = lambda tensor: tensor[row, 0, :words].cpu()  # noqa: E731
-    found = map_tensors(lambda tensor: tensor[row].cpu(), explanation.found)
-    return replace(map_tensors(rows, replace(explanation, found={})), found=found)

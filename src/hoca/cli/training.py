@@ -133,6 +133,9 @@ def models(
 ) -> None:
     """List the models that recipes can name: what they are, who proposed them, parameters at the paper's size.
 
+    A compared system has a class. A: made from official code. B: from code or notes of third parties. C: from the
+    abstract and memory, so it is a system in that style.
+
     \b
     hoca models
     hoca models 'l-*'
@@ -140,4 +143,5 @@ def models(
     from hoca.models.catalogue import catalogue
 
     for row in catalogue(pattern):
-        print(f"{row.name:14} {row.parameters / 1e6:6.1f} M  {row.about} ({row.source})")
+        source = "; ".join(filter(None, (row.source, row.fidelity)))
+        print(f"{row.name:14} {row.parameters / 1e6:6.1f} M  {row.about} ({source})")

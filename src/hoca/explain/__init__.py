@@ -2,8 +2,10 @@
 
 from hoca.explain.curves import curves_figure
 from hoca.explain.explanation import (
+    ExplainedMatrix,
     ExplainedVideo,
     GroupWeights,
+    MatrixAxis,
     Modality,
     ModelCaption,
     collect,
@@ -18,9 +20,11 @@ from hoca.explain.report import report, write_report
 from hoca.explain.studies import cost_figure, rank_figure
 
 __all__ = [
+    "ExplainedMatrix",
     "ExplainedVideo",
     "FilmSegment",
     "GroupWeights",
+    "MatrixAxis",
     "Modality",
     "ModelCaption",
     "attention_figure",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hoca import media
 from hoca.explain.moments import spans
@@ -15,10 +15,13 @@ from hoca.media.clock import Spans
 if TYPE_CHECKING:  # a process that only decodes pictures imports this package, and should not load torch for it
     from torch import Tensor
 
-    from hoca.captioning import Caption, SentenceScore, VideoCaptioner
+    from hoca.captioning import Caption, SentenceScore, VideoCaptioner, ViewCaption
     from hoca.media import DecodeLimits
+    from hoca.models import Matrix
+    from hoca.models.explanation import Axis
 
 FOUND = 8  # of a kind, the likeliest
+BEGINNING = "(start)"  # what comes before the first word
 LABELS = {"change": "change between pictures"}  # of modalities whose name says too little
 
 Rows = tuple[tuple[float, ...], ...]  # one row of weights over the time steps for each word, [L][T]
@@ -47,6 +50,25 @@ class Modality:
 
 
 @dataclass(frozen=True)
+class MatrixAxis:
+    """What the rows or the columns of a matrix are."""
+
+    kind: Literal["words", "before", "time", "names"]  # before: what was read before each word
+    labels: tuple[str, ...]  # of time, empty
+    spans: Spans = ()  # of time, the seconds of each step
+    modality: str = ""  # whose time it is
+
+
+@dataclass(frozen=True)
+class ExplainedMatrix:
+    rows: MatrixAxis
+    columns: MatrixAxis
+    values: Rows
+    about: str  # what a number says
+    sums: Literal["rows", "columns"] | None  # which of them are weights
+
+
+@dataclass(frozen=True)
 class ModelCaption:
     """What one model said about the clip, and what it looked at."""
 
@@ -60,9 +82,11 @@ class ModelCaption:
     absent: dict[str, str]  # modality → why it is missing
     choices: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)  # what → option → share per word
     found: dict[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)  # tags, topics: the likeliest first
+    matrices: dict[str, ExplainedMatrix] = field(default_factory=dict)  # whatever else there is to see, by name
     confidence: float | None = None  # probability that the sentence is as good as a person's; None: not known
     unsure: bool = False  # whether that is so little that it should be said
     scores: tuple[SentenceScore, ...] = ()  # of the sentence and of each alternative
+    views: tuple[ViewCaption, ...] = ()  # what it says of each of its views of the clip, where it has several
 
 
 @dataclass(frozen=True)
@@ -122,6 +146,7 @@ def collect(video: Path | str, captions: Sequence[tuple[str, VideoCaptioner, Cap
 def model_caption(name: str, captioner: VideoCaptioner, caption: Caption, clock: Clock) -> ModelCaption:
     """A caption and what its words looked at, with the model's name and the times of the clip."""
     found = caption.explanation
+    seconds: Callable[[str, int], Spans] = lambda m, steps: spans(captioner.specification[m], steps, clock)  # noqa: E731
     modalities = []
     for modality, weights in found.attention.items():
         theta = found.theta.get(modality, {})
@@ -134,7 +159,7 @@ def model_caption(name: str, captioner: VideoCaptioner, caption: Caption, clock:
                     GroupWeights(members, theta.get(members), _rows(of_group))
                     for members, of_group in found.groups.get(modality, {}).items()
                 ),
-                spans=spans(captioner.specification[modality], weights.shape[1], clock),
+                spans=seconds(modality, weights.shape[1]),
             )
         )
     return ModelCaption(
@@ -151,15 +176,44 @@ def model_caption(name: str, captioner: VideoCaptioner, caption: Caption, clock:
             for what, options in found.choices.items()
         },
         found={what: _likeliest(items) for what, items in found.found.items()},
+        matrices={name: _matrix(each, caption.words, seconds) for name, each in found.matrices.items()},
         confidence=caption.confidence,
         unsure=caption.unsure(),
         scores=caption.scores,
+        views=caption.views,
     )
 
 
 def _likeliest(items: Mapping[str, Tensor]) -> tuple[tuple[str, float], ...]:
     ranked = sorted(((name, float(p)) for name, p in items.items()), key=lambda item: -item[1])
     return tuple(ranked[:FOUND])
+
+
+def _matrix(matrix: Matrix, words: tuple[str, ...], seconds: Callable[[str, int], Spans]) -> ExplainedMatrix:
+    """Of many names those with the largest numbers; seconds: of a modality and a number of steps → those of each."""
+    from hoca.models.explanation import Names
+
+    values, axes = matrix.values, []
+    for dimension, axis in enumerate((matrix.rows, matrix.columns)):
+        if isinstance(axis, Names) and len(axis.names) > FOUND:
+            largest = values.abs().sum(1 - dimension).argsort(descending=True, stable=True)[:FOUND]
+            values = values.index_select(dimension, largest)
+            axis = Names(tuple(axis.names[place] for place in largest.tolist()))
+        axes.append(_axis(axis, words, seconds))
+    rows, columns = axes
+    return ExplainedMatrix(rows, columns, _rows(values), matrix.about, matrix.sums)
+
+
+def _axis(axis: Axis, words: tuple[str, ...], seconds: Callable[[str, int], Spans]) -> MatrixAxis:
+    from hoca.models.explanation import Names, Words
+
+    if isinstance(axis, Words):
+        return MatrixAxis("before", (BEGINNING, *words[:-1])) if axis.before else MatrixAxis("words", words)
+    if isinstance(axis, Names):
+        return MatrixAxis("names", axis.names)
+    of_steps = seconds(axis.modality, axis.count)
+    chunks = [of_steps[first : first + axis.chunk] for first in range(0, axis.count, axis.chunk)]
+    return MatrixAxis("time", (), tuple((chunk[0][0], chunk[-1][1]) for chunk in chunks), axis.modality)
 
 
 def _rows(weights: Tensor) -> Rows:

@@ -1,4 +1,5 @@
-"""What each word looked at, as a figure: shares and choices as bars, moments as heat maps, what was found as a list."""
+"""What each word looked at, as a figure: shares and choices as bars, moments as heat maps, what was found as a list,
+and whatever else there is to see as matrices."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from hoca.errors import UserError
 from hoca.explain.drawing import new_figure, save
-from hoca.explain.explanation import LABELS, Modality, ModelCaption
+from hoca.explain.explanation import LABELS, ExplainedMatrix, MatrixAxis, Modality, ModelCaption
 from hoca.media.clock import Spans
 
 if TYPE_CHECKING:
@@ -27,33 +28,44 @@ def attention_figure(
     caption: ModelCaption, path: Path, title: str = "", truth: Sequence[tuple[Mapping[str, Spans], str]] = ()
 ) -> None:
     """What the model can tell, from the left: per word what it chose and how much each modality counts, β; for each
-    modality which steps, α; and what was found in the whole video.
+    modality which steps, α; matrices; and what was found in the whole video.
 
     truth: seconds of each modality that were to be looked at, or not, and the colour to frame them in.
     """
     words, modalities = caption.words, list(zip(caption.modalities, cycle(COLOURS), strict=False))
-    bars = _bars(caption, {modality.name: colour for modality, colour in modalities})
-    if not (bars or modalities or caption.found):
+    colours = {modality.name: colour for modality, colour in modalities}
+    bars = _bars(caption, colours)
+    if not (bars or modalities or caption.found or caption.matrices):
         raise UserError(f"the model {caption.model} cannot tell what its words looked at: there is no figure to draw")
-    columns = len(modalities) + len(caption.choices) + len(caption.found)
+    of_words = {name: each for name, each in caption.matrices.items() if each.rows.kind == "words"}
+    others = {name: each for name, each in caption.matrices.items() if each.rows.kind != "words"}
+    columns = len(modalities) + len(caption.choices) + len(caption.found) + len(caption.matrices)
     figure = new_figure(width=3.4 + 2.1 * columns, height=1.3 + 0.26 * max(4, len(words)))
-    by_word = len(bars) + len(modalities)
-    widths = [1.1] * len(bars) + [1.0] * (len(modalities) + len(caption.found))
+    by_word = len(bars) + len(modalities) + len(of_words)
+    widths = [1.1] * len(bars) + [1.0] * (len(modalities) + len(caption.matrices) + len(caption.found))
     grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
     axes: list[Axes] = []
     for place in range(by_word):
         axes.append(figure.add_subplot(grid[place], sharey=axes[0] if axes else None))
         axes[-1].tick_params(axis="x", labelsize=8)
         axes[-1].tick_params(axis="y", labelleft=place == 0)
-    for axis, (name, rows) in zip(axes, bars, strict=False):
-        _draw_bars(axis, name, rows)
-    for axis, (modality, colour) in zip(axes[len(bars) :], modalities, strict=True):
+    left = iter(axes)
+    for name, rows in bars:
+        _draw_bars(next(left), name, rows)
+    for modality, colour in modalities:
+        axis = next(left)
         _draw_moments(axis, modality, colour)
         _draw_truth(axis, modality, truth)
+    for name, matrix in of_words.items():
+        _draw_matrix(next(left), name, matrix, colours)
     if axes:
         axes[0].set_yticks(range(len(words)), words, fontsize=9)
         axes[0].set_ylim(len(words) - 0.5, -0.5)
-    for place, (what, items) in enumerate(caption.found.items(), start=by_word):
+    for place, (name, matrix) in enumerate(others.items(), start=by_word):
+        axis = figure.add_subplot(grid[place])
+        _draw_matrix(axis, name, matrix, colours)
+        axis.set_yticks(range(len(matrix.values)), _labels(matrix.rows), fontsize=9)
+    for place, (what, items) in enumerate(caption.found.items(), start=by_word + len(others)):
         _draw_found(figure.add_subplot(grid[place]), what, items)
     figure.suptitle("\n".join(textwrap.wrap(title or " ".join(words), 30 + 20 * columns)), fontsize=11)
     save(figure, path, dpi=150)
@@ -98,6 +110,32 @@ def _draw_moments(axis: Axes, modality: Modality, colour: str) -> None:
     axis.set_xlabel(f"time step (α {least:.3f} to {most:.3f})", fontsize=8)
     axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axis.tick_params(axis="y", length=0)
+
+
+def _draw_matrix(axis: Axes, name: str, matrix: ExplainedMatrix, colours: dict[str, str]) -> None:
+    """Numbers below zero, if there are any, go to black as those above go to the colour."""
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    values = np.array(matrix.values)
+    colour = colours.get(matrix.columns.modality, OTHER)
+    most = float(np.abs(values).max()) or 1.0
+    ends = ["black", "white", colour] if values.min() < 0 else ["white", colour]
+    shades = LinearSegmentedColormap.from_list(name, ends)
+    least = -most if values.min() < 0 else 0.0
+    axis.imshow(values, aspect="auto", cmap=shades, vmin=least, vmax=most, interpolation="nearest")
+    axis.set_title("\n".join(textwrap.wrap(name, 24)), fontsize=10, color=colour)
+    axis.tick_params(axis="y", length=0)
+    if matrix.columns.kind == "time":
+        axis.set_xlabel(f"time step ({values.min():.3f} to {values.max():.3f})", fontsize=8)
+        axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    else:
+        axis.set_xticks(range(values.shape[1]), _labels(matrix.columns), fontsize=7, rotation=90)
+        axis.set_xlabel(f"{values.min():.3f} to {values.max():.3f}", fontsize=8)
+
+
+def _labels(axis: MatrixAxis) -> Sequence[str]:
+    return axis.labels or [f"{start:.1f} s" for start, _ in axis.spans]
 
 
 def _draw_truth(axis: Axes, modality: Modality, truth: Sequence[tuple[Mapping[str, Spans], str]]) -> None:

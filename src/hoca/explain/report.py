@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from hoca.explain.explanation import LABELS, ExplainedVideo, Modality, ModelCaption
+from hoca.explain.explanation import LABELS, ExplainedMatrix, ExplainedVideo, Modality, ModelCaption
 from hoca.files import replacing
 from hoca.media.subtitles import clock_time
 
@@ -119,6 +119,7 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
         "scores": [
             [round(part, DIGITS) for part in (each.total, each.likelihood, each.detected)] for each in caption.scores
         ],
+        "views": [(each.view, each.text, round(each.logprob_per_word, DIGITS)) for each in caption.views],
         **{"confidence": caption.confidence, "sure": sure(caption), "unsure": caption.unsure},
         "modalities": [_modality(modality) for modality in caption.modalities],
         "choices": {
@@ -126,6 +127,7 @@ def _caption(caption: ModelCaption) -> dict[str, Any]:
             for what, options in caption.choices.items()
         },
         "found": {what: [(name, round(p, DIGITS)) for name, p in items] for what, items in caption.found.items()},
+        "matrices": {name: _matrix(matrix) for name, matrix in caption.matrices.items()},
     }
 
 
@@ -146,6 +148,13 @@ def _modality(modality: Modality) -> dict[str, Any]:
             {"members": group.members, "theta": group.theta, "weights": _rounded(group.weights)}
             for group in modality.groups
         ],
+    }
+
+
+def _matrix(matrix: ExplainedMatrix) -> dict[str, Any]:
+    return {
+        **{"rows": vars(matrix.rows), "columns": vars(matrix.columns), "values": _rounded(matrix.values)},
+        **{"about": matrix.about, "sums": matrix.sums},
     }
 
 

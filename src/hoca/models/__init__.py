@@ -1,7 +1,8 @@
 """Captioners: one interface, one registry of names, the paper's models and those that it is compared with."""
 
 from hoca.models.config import Group, ModelConfig
-from hoca.models.interface import CaptionModel, Decoded, Explanation, Memory, State, Weighted
+from hoca.models.explanation import Explanation, Matrix
+from hoca.models.interface import CaptionModel, Decoded, Memory, State, Weighted
 from hoca.models.registry import create, entry, names, register, restore
 
 # The paper's names are registered first.
@@ -14,6 +15,7 @@ __all__ = [
     "Decoded",
     "Explanation",
     "Group",
+    "Matrix",
     "Memory",
     "ModelConfig",
     "State",

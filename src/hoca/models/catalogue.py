@@ -18,6 +18,7 @@ class Row:
     name: str
     about: str
     source: str
+    fidelity: str  # how close to the source, in words; empty: it is its own
     parameters: int  # with the paper's features and the words of MSR-VTT
 
 
@@ -30,5 +31,7 @@ def catalogue(pattern: str = "*") -> list[Row]:
         with torch.device("meta"):  # shapes without memory
             model = create(name, PAPER_WIDTHS, words)
         count = sum(parameter.numel() for parameter in model.parameters())
-        rows.append(Row(name, entry(name).about, entry(name).source, count))
+        found = entry(name)
+        known = f"class {found.fidelity}{', in that style' * found.in_that_style}" if found.fidelity else ""
+        rows.append(Row(name, found.about, found.source, known, count))
     return rows

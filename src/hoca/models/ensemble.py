@@ -148,7 +148,7 @@ def mean_explanation(each: Sequence[Explanation]) -> Explanation:
         return torch.stack(parts).mean(0)
 
     parts: dict[str, Any] = {}
-    for name in ("attention", "shares", "groups", "choices", "found"):
+    for name in ("attention", "shares", "groups", "choices", "found", "matrices"):
         first, *others = [getattr(one, name) for one in each]
         if all(shape_of(other) == shape_of(first) for other in others):
             parts[name] = map_tensors(mean, first, *others)

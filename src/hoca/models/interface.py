@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from hoca.errors import UserError
-from hoca.models.config import Group, ModelConfig
+from hoca.models.config import ModelConfig
+from hoca.models.explanation import Explanation
 from hoca.models.parts.detector import Detector
 from hoca.models.parts.features import FeatureBatch
 from hoca.models.parts.start import Start
@@ -45,18 +46,6 @@ class Weighted(NamedTuple):
 
     weight: float
     loss: Tensor  # summed over the captions of the batch
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What each word looked at. A captioner leaves out what it does not have."""
-
-    attention: dict[str, Tensor] = field(default_factory=dict)  # α over the steps of each modality, [B, R, L, T_m]
-    shares: dict[str, Tensor] = field(default_factory=dict)  # β, how much each modality counts, [B, R, L]
-    groups: dict[str, dict[Group, Tensor]] = field(default_factory=dict)  # α_g per modality and group, [B, R, L, T_m]
-    theta: dict[str, dict[Group, float]] = field(default_factory=dict)  # weight of each group where there are several
-    choices: dict[str, dict[str, Tensor]] = field(default_factory=dict)  # what a word chose among → option → [B, R, L]
-    found: dict[str, dict[str, Tensor]] = field(default_factory=dict)  # in the whole video: tags, topics → item → [B]
 
 
 class TrainingBatch(Protocol):
@@ -132,6 +121,12 @@ class CaptionModel(nn.Module, ABC):
     def look(self, memory: Any, words: Tensor) -> Explanation | None:
         """What was looked at when predicting the word after each of `words` [B, R, L]; None: it cannot tell."""
         return None
+
+    def views(
+        self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor], category: Tensor | None = None
+    ) -> Sequence[Memory]:
+        """Memories of the same videos that are worth a caption each; the first, which others follow, is `encode`'s."""
+        return [self.encode(features, lengths, category)]
 
     def prepare(self, references: References) -> None:
         """Fit what the model takes from the captions of the training videos: buffers, which a checkpoint keeps."""

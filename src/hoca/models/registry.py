@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from torch.overrides import TorchFunctionMode
 
@@ -14,6 +14,9 @@ from hoca.models.interface import CaptionModel
 from hoca.options import shortened
 from hoca.text import Vocabulary
 
+# What an implementation was made from. A: official code. B: code or notes of third parties. C: the abstract and memory,
+# so it is a system in that style. A/C: parts are A, others C. Empty: it is its own source, or no system of others.
+Fidelity = Literal["A", "B", "C", "A/C", ""]
 Model = TypeVar("Model", bound=type[CaptionModel])
 
 
@@ -24,18 +27,29 @@ class Entry:
     about: str  # one line
     source: str  # who proposed it
     defaults: Mapping[str, Any]  # options that the name stands for
+    fidelity: Fidelity = ""
+
+    @property
+    def in_that_style(self) -> bool:
+        """Whether some of it is made from memory: its results are no verdict on the published system."""
+        return "C" in self.fidelity
 
 
 _entries: dict[str, Entry] = {}
 
 
-def register(name: str, *, source: str, about: str, **defaults: Any) -> Callable[[Model], Model]:
-    """Make `create(name, ...)` build the class that this decorates, with `defaults` as options. Names may share one."""
+def register(
+    name: str, *, source: str, about: str, fidelity: Fidelity = "", **defaults: Any
+) -> Callable[[Model], Model]:
+    """Make `create(name, ...)` build the class that this decorates, with `defaults` as options. Names may share one.
+
+    fidelity: how close the implementation is to the system of the source.
+    """
 
     def add(model: Model) -> Model:
         if name in _entries:
             raise ValueError(f"there is a model {name!r} already")
-        _entries[name] = Entry(name, model, about, source, defaults)
+        _entries[name] = Entry(name, model, about, source, defaults, fidelity)
         return model
 
     return add

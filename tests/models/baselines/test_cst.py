@@ -53,6 +53,17 @@ def test_a_missing_modality_is_a_learned_vector_and_a_flag() -> None:
     assert torch.equal(before[1:], after[1:])
 
 
-def test_it_has_no_attention_to_show() -> None:
-    model = captioner("cst")
-    assert model.look(model.encode(videos(), RAGGED), captions()) is None
+def test_it_shows_how_much_each_modality_adds_to_the_gates() -> None:
+    model: Any = captioner("cst")
+    memory = model.encode(videos(), HOLES)
+    looked = model.look(memory, captions())
+    assert (looked.attention, looked.shares) == ({}, {})  # it attends to nothing, and weighs alike for every word
+    shown = looked.matrices["share in the pooled video"]
+    assert shown.columns.names == tuple(WIDTHS)
+    for video in range(3):
+        sizes = []
+        for place, m in enumerate(WIDTHS):
+            alone = torch.zeros_like(memory.fused[video])
+            alone[16 * place : 16 * (place + 1)] = memory.fused[video, 16 * place : 16 * (place + 1)]
+            sizes.append(model.video_gates(alone).norm() * (HOLES[m][video] > 0))
+        torch.testing.assert_close(shown.values[video, 1, 0], torch.stack(sizes) / sum(sizes))

@@ -76,6 +76,39 @@ def test_several_sequences_are_unlike_and_give_captions_to_be_ranked() -> None:
     assert torch.stack(scores).isfinite().all()
 
 
+def test_its_views_are_as_many_as_asked_for_and_the_first_is_what_it_is_scored_by() -> None:
+    model: Any = with_weights_of(captioner("dense-cap"), steps=2, sequences=4)
+    views = model.views(LONG, {})
+    assert len(views) == 4
+    torch.testing.assert_close(views[0].encoded, model.encode(LONG, {}).encoded)
+    assert len(with_weights_of(model, steps=6, sequences=4).views(LONG, {})) == 1  # all steps: there is no other choice
+
+
+def test_each_step_is_shown_with_what_it_added_and_the_words_in_it() -> None:
+    model: Any = with_weights_of(captioner("dense-cap"), steps=2, sequences=2, novelty=3.0)
+    features, words = videos(), captions()
+    views = model.views(features, HOLES)
+    looked = model.look(views[0], words)
+    batch = FeatureBatch.of(model.config, features, HOLES)
+    for m, x in model.encoder(batch).items():
+        p = torch.sigmoid(model.detectors(m, x))[:, :, model.lexicon.listed]
+        seen = looked.matrices[f"words seen in {m}"]
+        assert seen.rows.names == tuple(looked.found["words"])
+        gained = looked.matrices[f"steps of {m} chosen"]
+        assert gained.rows.names == ("view 1", "view 2")
+        for video, real in enumerate(HOLES[m].tolist()):
+            torch.testing.assert_close(seen.values[video, 1, :, :real], p[video, :real].T)
+            for number, view in enumerate(views):
+                steps = gained.values[video, 0, number].nonzero().flatten().tolist()
+                assert steps == view.chosen[m][video, : min(real, 2)].tolist()
+            if real:
+                chosen = views[0].chosen[m][video, : min(real, 2)]
+                unit = torch.nn.functional.normalize(x[video, :real], dim=-1)
+                covered = (unit @ unit.T).clamp(min=0)[chosen].amax(0).sum()
+                value = p[video, chosen].amax(0).sum() + model.config.coverage * covered
+                torch.testing.assert_close(gained.values[video, 0, 0].sum(), value)
+
+
 @pytest.mark.parametrize("video", [0, 1, 2])
 def test_the_bag_of_a_video_is_all_its_steps_of_all_its_modalities(video: int) -> None:
     model: Any = captioner("dense-cap")

@@ -9,7 +9,8 @@ import torch
 
 from hoca.errors import UserError
 from hoca.models import create
-from hoca.models.baselines.haca import REMEMBER, HighEncoder, LevelState
+from hoca.models.baselines.haca import REMEMBER, HighEncoder
+from hoca.models.parts.history import LevelState
 from hoca.models.trees import map_tensors
 
 from ..test_contract import captioner, sizes
@@ -35,6 +36,56 @@ def test_one_modality_leaves_the_choice_of_watching_and_remembering() -> None:
     for shares in looked.choices.values():
         assert list(shares) == ["image", REMEMBER]
         assert float(shares[REMEMBER].detach().max()) < 1
+
+
+def test_a_word_remembers_what_was_before_it() -> None:
+    model: Any = captioner("haca")
+    looked = model.look(model.encode(videos(), RAGGED), captions(words=5))
+    for name in ("words remembered in short", "words remembered in detail"):
+        weights = looked.matrices[name].values
+        assert weights.shape == (3, 2, 5, 5)
+        torch.testing.assert_close(weights.sum(3), torch.ones(3, 2, 5).double())
+        assert not weights.triu(1).any()
+        assert bool((weights.tril() > 0).eq(torch.ones(5, 5).tril().bool()).all())
+
+
+def test_what_is_remembered_is_what_gives_the_context() -> None:
+    """The first word of the inner decoder remembers the start alone; the second what its own formula says."""
+    model, words = captioner("haca"), captions()
+    memory = model.encode(videos(), RAGGED)
+    begun = model.begin(memory, 2)
+    after = model.decode(memory, words[:, :, :1], begun).state
+    inner, recall = model.inner, model.inner.recall
+    keys = torch.stack([recall.project(begun.inner.h), recall.project(after.inner.h)], dim=2)  # [B, R, 2, D]
+    scores = torch.tanh(recall.query(after.inner.h)[:, :, None] + keys) @ recall.channel
+    looked = model.look(memory, words).matrices["words remembered in detail"].values
+    assert inner.history > 2
+    torch.testing.assert_close(looked[:, :, 0, 0], torch.ones(3, 2).double())
+    torch.testing.assert_close(looked[:, :, 1, :2], scores.softmax(-1))
+
+
+def test_what_is_remembered_is_the_same_word_by_word() -> None:
+    """A history of three: the oldest words have no weight, whatever way they were said."""
+    model: Any = create("haca", WIDTHS, VOCABULARY, **sizes("haca") | {"history": 3}).double().eval()
+    memory, words = model.encode(videos(), RAGGED), captions(words=6)
+    whole = model.look(memory, words).matrices["words remembered in detail"].values
+    torch.testing.assert_close(whole.sum(3), torch.ones(3, 2, 6).double())
+    state = model.begin(memory, 2)
+    for place in range(6):
+        _, state, ((_, looked),) = model._roll(memory, words[:, :, place : place + 1], state)
+        in_ring = [(before, before % 3) for before in range(max(0, place - 2), place + 1)]
+        for before, where in in_ring:
+            torch.testing.assert_close(whole[:, :, place, before], looked.recalled[..., where])
+        assert not whole[:, :, place, : max(0, place - 2)].any()
+
+
+def test_the_global_decoder_shows_its_chunks() -> None:
+    model: Any = captioner("haca")
+    memory = model.encode(videos(), HOLES)
+    chunks = model.look(memory, captions()).matrices["chunks of audio in short"]
+    assert (chunks.columns.count, chunks.columns.chunk) == (5, 3)
+    assert chunks.values.shape == (3, 2, 4, 2)
+    assert not chunks.values[1, :, :, 1].any()  # three steps are one chunk
 
 
 def high_encoder(chunk: int) -> HighEncoder:

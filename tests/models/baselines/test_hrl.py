@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from hoca.models import create
-from hoca.models.baselines.hrl import Baseline, Critic
+from hoca.models.baselines.hrl import Critic
+from hoca.models.parts.least_squares import Baseline
 from hoca.models.trees import map_tensors
 from hoca.text import Vocabulary
 from hoca.training.objectives import TeacherForcing
@@ -149,3 +150,30 @@ def test_what_begins_a_segment_is_told() -> None:
     model, words = captioner("hrl"), captions()
     looked: Any = model.look(model.encode(videos(), RAGGED), words)
     assert torch.equal(looked.choices["segment"]["begins"].bool(), rolled(model, words).opened)
+
+
+def test_goals_are_compared_by_their_direction() -> None:
+    model, words = captioner("hrl"), captions(rows=6, words=8)
+    memory = model.encode(videos(), RAGGED)
+    found, _ = model.roll(memory, words, model.begin(memory, 6))
+    alike = model.look(memory, words).matrices["how alike goals are"].values
+    torch.testing.assert_close(alike, alike.transpose(2, 3))
+    expected = torch.cosine_similarity(found.goals[:, :, 1:], found.goals[:, :, :-1], dim=-1)
+    torch.testing.assert_close(alike.diagonal(1, 2, 3), expected)
+    within = torch.eye(8, dtype=torch.bool).expand_as(alike).clone()  # a word and itself, or the next of its segment
+    within.diagonal(1, 2, 3).copy_(~found.opened[:, :, 1:])
+    torch.testing.assert_close(alike[within], torch.ones_like(alike[within]))
+
+
+def test_the_manager_looked_where_it_looked_when_it_set_the_goal() -> None:
+    model, words = captioner("hrl"), captions(rows=6, words=8)
+    memory, opened = model.encode(videos(), HOLES), rolled(model, words).opened
+    looked: Any = model.look(memory, words)
+    state, last = model.begin(memory, 6), {}
+    for place in range(8):
+        _, now = model.manager.attention.look(state.manager[0], memory.manager, memory.masks)
+        new = opened[:, :, place, None]
+        last = {m: torch.where(new, weights, last.get(m, weights)) for m, weights in now.items()}
+        for m, weights in last.items():
+            torch.testing.assert_close(looked.matrices[f"manager: {m}"].values[:, :, place], weights)
+        state = model.decode(memory, words[:, :, place : place + 1], state).state

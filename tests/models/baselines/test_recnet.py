@@ -56,6 +56,30 @@ def test_a_step_attends_to_real_words_alone() -> None:
     assert weights[~said[:, None].expand_as(weights)].abs().max() == 0
 
 
+def test_what_is_shown_is_what_the_loss_is_made_of() -> None:
+    model: Any = captioner("recnet-local")
+    words, features = whole_captions(), videos()
+    looked = model.look(model.encode(features, HOLES), words[:, :, :-1])
+    said = words[:, :, 1:] != VOCABULARY.pad
+    total = counted = torch.zeros(3, 2)
+    for m, length in HOLES.items():
+        error = looked.matrices[f"error of {m} told again"].values[:, :, 0]  # [B, R, T]
+        total = total + error.sum(2) / length.clamp(min=1)[:, None]
+        counted = counted + (length > 0)[:, None]
+        beta = looked.matrices[f"words that tell {m} again"].values  # [B, R, L, T]
+        assert not beta.transpose(2, 3)[~said[:, :, None].expand(-1, -1, beta.shape[3], -1)].any()
+    expected = TeacherForcing(model, objective(model))(batch_of(features, HOLES, words))["reconstruction"].loss
+    torch.testing.assert_close((total / counted)[said.any(2)].sum(), expected, check_dtype=False)
+
+
+def test_a_captioner_that_reconstructs_no_steps_shows_none() -> None:
+    untaught = create("recnet-local", WIDTHS, VOCABULARY, **sizes("recnet-local"), reconstruction=0.0).double()
+    for model in (captioner("recnet-global"), untaught):
+        looked: Any = model.look(model.encode(videos(), RAGGED), whole_captions()[:, :, :-1])
+        assert looked.matrices == {}
+        assert looked.attention
+
+
 @both
 def test_more_padding_changes_nothing(name: str) -> None:
     model, words, features = captioner(name), whole_captions(), videos()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hoca.training.objectives import TeacherForcing
 
 from ...training.tiny import column, tiny, write_dataset
 from ..test_contract import REFERENCES, batch_of, captioner, objective, whole_captions
-from ..tiny import RAGGED, VOCABULARY, WIDTHS, captions, videos
+from ..tiny import HOLES, RAGGED, VOCABULARY, WIDTHS, captions, videos
 
 SIZES = {"hidden": 8, "embedding": 7, "max_steps": 6, "dropout": 0.0, "factors": 6}
 
@@ -77,6 +78,36 @@ def test_it_tells_the_tags_that_it_found() -> None:
     found = model.look(memory, captions()).found["tags"]
     assert list(found) == words_of(model)
     torch.testing.assert_close(torch.stack(list(found.values()), 1), torch.sigmoid(memory.logits[:, model.tags >= 0]))
+
+
+@pytest.mark.parametrize("video", ["first", "every"])
+def test_what_a_tag_did_is_what_the_word_would_lose_without_it(video: str) -> None:
+    model: Any = captioner("scn", video=video)
+    memory, words = model.encode(videos(), HOLES), captions()
+    with torch.inference_mode():
+        shown = model.look(memory, words).matrices["what tags did"]
+    assert shown.columns.names == tuple(words_of(model))
+    code, step = torch.sigmoid(memory.logits).detach(), 1e-6
+
+    def log_p(code: torch.Tensor) -> torch.Tensor:
+        other = replace(memory, coded=model.cell.coded(code, memory.pooled, memory.present))
+        logp = model.decode(other, words, model.begin(other, 2)).logits.log_softmax(-1)
+        return logp[:, :, :-1].gather(3, words[:, :, 1:, None]).squeeze(3)
+
+    said = (words != VOCABULARY.pad) & (words != VOCABULARY.eos)
+    for place, tag in enumerate((model.tags >= 0).nonzero().flatten().tolist()):
+        change = torch.zeros_like(code)
+        change[:, tag] = step * code[:, tag]
+        expected = (log_p(code + change) - log_p(code - change)) / (2 * step) * said[:, :, :-1]
+        torch.testing.assert_close(shown.values[:, :, :-1, place], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_explaining_leaves_no_gradients_behind() -> None:
+    model: Any = captioner("scn")
+    with torch.no_grad():
+        looked = model.look(model.encode(videos(), RAGGED), captions())
+    assert not looked.matrices["what tags did"].values.requires_grad
+    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,15 @@ def test_lazily_for_one_video_and_at_once_for_many_are_the_plain_greedy_choice(c
         real[0, 9:] = seed % 2 == 0
         steps = real[0].nonzero().flatten().tolist()
         expected = plainly(of, steps, count)
-        assert celf(of.shared[0].numpy(), of.single[0].numpy(), real[0].numpy(), count) == expected
-        assert greedy(of, real, count)[0].nonzero().flatten().tolist() == sorted(expected)
+        lazily = celf(of.shared[0].numpy(), of.single[0].numpy(), real[0].numpy(), count)
+        at_once = greedy(of, real, count)
+        assert list(lazily) == expected
+        assert at_once.chosen[0].nonzero().flatten().tolist() == sorted(expected)
+        for place, step in enumerate(expected):
+            gain = value(of, expected[: place + 1]) - value(of, expected[:place])
+            assert lazily[step] == pytest.approx(gain)
+            assert float(at_once.gained[0, step]) == pytest.approx(gain)
+        assert not at_once.gained[~at_once.chosen].any()
 
 
 def test_of_equal_steps_both_take_the_first() -> None:
@@ -60,7 +67,7 @@ def test_of_equal_steps_both_take_the_first() -> None:
     of = gains_of(p, values, real, **WEIGHTS)
     lazily = celf(of.shared[0].numpy(), of.single[0].numpy(), real[0].numpy(), 4)
     assert set(lazily) == {0, 1, 2, 3}
-    assert greedy(of, real, 4)[0].nonzero().flatten().tolist() == [0, 1, 2, 3]
+    assert greedy(of, real, 4).chosen[0].nonzero().flatten().tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
@@ -101,10 +108,12 @@ def test_all_real_steps_are_taken_where_there_are_not_more_and_never_another() -
     real = torch.arange(6) < torch.tensor([6, 2, 0])[:, None]
     p[1, 2:] = values[1, 2:] = float("nan")
     for count in (2, 4, 6, 9):
-        chosen = select(p, values, real, count, **WEIGHTS)
+        chosen, gained = select(p, values, real, count, **WEIGHTS)
         assert chosen.sum(1).tolist() == [min(count, 6), 2, 0]
         assert not (chosen & ~real).any()
-        assert torch.equal(greedy(gains_of(p, values, real, **WEIGHTS), real, count), chosen)
+        at_once = greedy(gains_of(p, values, real, **WEIGHTS), real, count)
+        assert torch.equal(at_once.chosen, chosen)
+        torch.testing.assert_close(at_once.gained, gained)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -112,4 +121,6 @@ def test_a_gpu_chooses_what_the_cpu_chooses() -> None:
     p, values = torch.rand(6, 30, 40).double(), torch.randn(6, 30, 8).double()
     real = torch.arange(30) < torch.tensor([30, 12, 1, 7, 29, 0])[:, None]
     expected = select(p, values, real, 8, **WEIGHTS)
-    assert torch.equal(select(p.cuda(), values.cuda(), real.cuda(), 8, **WEIGHTS).cpu(), expected)
+    found = select(p.cuda(), values.cuda(), real.cuda(), 8, **WEIGHTS)
+    assert torch.equal(found.chosen.cpu(), expected.chosen)
+    torch.testing.assert_close(found.gained.cpu(), expected.gained)

@@ -228,6 +228,37 @@ function found(said) {
   });
 }
 
+const timed = (axis) => axis.kind === "time";
+const names = (axis) => (timed(axis) ? axis.spans.map(([start, end]) => `${seconds(start)} to ${seconds(end)}`) : axis.labels);
+
+// A matrix as a grid of cells, the darker the larger their number, in another colour below zero. The row and the column
+// of the word that is shown stand out.
+function matrixBox(name, { rows, columns, values, about }) {
+  const flat = values.flat();
+  const [least, most] = [Math.min(0, ...flat), Math.max(0, ...flat)];
+  const scale = Math.max(-least, most) || 1;
+  const [rowNames, columnNames] = [names(rows), names(columns)];
+  const row = (heading, cells, kind = "") => make("div", { class: `cells ${kind}` }, make("span", {}, heading), make("div", {}, ...cells));
+  const head = timed(columns)
+    ? row("", [make("div", { class: "axis" }, ...[columns.spans[0][0], columns.spans.at(-1)[1]].map((time) => make("span", {}, seconds(time))))])
+    : row("", columnNames.map((each) => make("span", { class: "name" }, each)), "head");
+  const lines = values.map((numbers, r) => row(rowNames[r], numbers.map((value, c) => {
+    const cell = make("i", { class: value < 0 ? "below" : "", title: `${rowNames[r]}, ${columnNames[c]}: ${number(value)}` });
+    cell.style.setProperty("--w", (Math.abs(value) / scale).toFixed(3));
+    return cell;
+  })));
+  const colour = timed(columns) ? hue(columns.modality, 0) : "m4";
+  const drawn = make("div", { role: "img", "aria-label": `${name}: ${about}, ${rowNames.length} by ${columnNames.length}` }, head, ...lines);
+  const range = make("p", { class: "range" }, `${about}; ${number(least)} to ${number(most)}`);
+  const box = make("div", { class: `matrix ${colour}` }, make("h2", {}, capital(name)), range, drawn);
+  const show = (word) => {
+    if (rows.kind === "words") lines.forEach((line, r) => line.classList.toggle("current", r === word));
+    if (columns.kind !== "words") return;
+    [head, ...lines].forEach((line) => [...line.lastChild.children].forEach((cell, c) => cell.classList.toggle("current", c === word)));
+  };
+  return [box, show];
+}
+
 function orderSwitch(said, number, choose) {
   const orders = [...new Set(said.modalities.flatMap((m) => m.groups.map((g) => g.members.length)))].sort();
   const box = make("fieldset", { class: "orders" }, make("legend", {}, "attention"));
@@ -302,28 +333,42 @@ function timeline(said, box, look) {
   return [show, choose];
 }
 
-// The sentences of the beam by the score that decided their order, whose parts stand beside it in the same notation.
-function alternatives(said) {
-  const sentences = [[said.text, said.logprob], ...said.alternatives];
-  const rows = sentences.map(([text, logprob], place) => [text, ...(said.scores[place] || [logprob, logprob, 0])]);
-  const detects = rows.some(([, , , detected]) => detected !== 0);
+const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
+
+// Sentences, each with its score and what else stands beside it, as rows [text, score, ...]; bars are the scores.
+function ranked(rows) {
   const scores = rows.map(([, score]) => score);
   const least = Math.min(...scores);
   const spread = Math.max(...scores) - least;
-  const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(2)}`;
   const list = make("ol");
-  for (const [text, score, likelihood, detected] of rows) {
+  for (const [text, ...numbers] of rows) {
     const bar = make("i");
-    bar.style.width = width(spread ? 0.1 + (0.9 * (score - least)) / spread : 1);
-    const values = [score, ...(detects ? [likelihood, detected] : [])].map((x) => make("span", { class: "value" }, signed(x)));
+    bar.style.width = width(spread ? 0.1 + (0.9 * (numbers[0] - least)) / spread : 1);
+    const values = numbers.map((x) => make("span", { class: "value" }, signed(x)));
     list.append(make("li", {}, make("div", { class: "bar", "aria-hidden": "true" }, bar), ...values, make("span", {}, text)));
   }
+  return list;
+}
+
+// The sentences of the beam by the score that decided their order, whose parts stand beside it in the same notation.
+function alternatives(said) {
+  const sentences = [[said.text, said.logprob], ...said.alternatives];
+  const scores = sentences.map(([, logprob], place) => said.scores[place] || [logprob, logprob, 0]);
+  const detects = scores.some(([, , detected]) => detected !== 0);
+  const list = ranked(sentences.map(([text], place) => [text, ...(detects ? scores[place] : scores[place].slice(0, 1))]));
   const names = detects ? ["score", "= log p", "+ detected"] : ["score"];
   const head = make("div", { class: "head", "aria-hidden": "true" }, make("span"), ...names.map((name) => make("span", { class: "value" }, name)));
   const title = detects
     ? "Sentences that it weighed, by log-probability for their length and the words detected in the video"
     : "Sentences that it weighed, by log-probability";
   return make("div", { class: detects ? "beam scored parts" : "beam scored" }, make("h2", {}, title), head, list);
+}
+
+// What a model says of each of its views of the video; a view may be one choice of its moments.
+function views(said) {
+  if (!said.views.length) return [];
+  const title = "What it says of each view of the video, by log-probability of a word";
+  return [make("div", { class: "beam scored views" }, make("h2", {}, title), ranked(said.views.map(([view, text, score]) => [`view ${view}: ${text}`, score])))];
 }
 
 function firstWord(said) {
@@ -345,10 +390,11 @@ function captionCard(said, place) {
   };
   const lanes = make("div", { class: "timeline" });
   const boxes = shareBoxes(said);
+  const matrices = Object.entries(said.matrices).map(([name, matrix]) => matrixBox(name, matrix));
   const [showLanes, chooseOrder] = timeline(said, lanes, look);
   const show = (word) => {
     buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === word));
-    boxes.forEach(([, showBox]) => showBox(word));
+    [...boxes, ...matrices].forEach(([, showBox]) => showBox(word));
     showLanes(word);
     spoken.textContent = describe(said, word);
   };
@@ -362,6 +408,8 @@ function captionCard(said, place) {
     ...(said.modalities.some((modality) => modality.groups.length) ? [orderSwitch(said, place, chooseOrder)] : []),
     lanes,
     ...found(said),
+    ...matrices.map(([box]) => box),
+    ...views(said),
     alternatives(said),
   );
   if (said.words.length) show(firstWord(said));
@@ -378,6 +426,9 @@ function describe(said, word) {
   for (const [what, options] of Object.entries(said.choices)) {
     const [name, values] = Object.entries(options).reduce((best, other) => (other[1][word] > best[1][word] ? other : best));
     parts.push(`${what} ${label(name)} ${percent(values[word])}`);
+  }
+  for (const [name, { rows, columns, values, sums }] of Object.entries(said.matrices)) {
+    if (sums === "rows" && rows.kind === "words") parts.push(`${name}, most ${names(columns)[largest(values[word])]}`);
   }
   return [said.words[word], parts.join("; ")].filter(Boolean).join(": ");
 }

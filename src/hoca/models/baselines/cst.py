@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from hoca.models import interface
 from hoca.models.config import ModelConfig
-from hoca.models.interface import CaptionModel, Decoded
+from hoca.models.explanation import Matrix, Names
+from hoca.models.interface import CaptionModel, Decoded, Explanation
 from hoca.models.parts.features import FeatureBatch
 from hoca.models.parts.lstm import unroll
 from hoca.models.parts.output import WordScores
@@ -27,6 +29,8 @@ from hoca.models.parts.start import HiddenState, Start, for_rows
 from hoca.models.registry import register
 from hoca.options import option
 from hoca.text import Vocabulary
+
+TINY = 1e-30
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,18 @@ class CSTConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class CSTMemory(interface.Memory):
+    fused: Tensor  # the vectors of all modalities, one after the other, and the flags, [B, ...]
     video: Tensor  # its part of the gates, [B, 4H]
+    present: dict[str, Tensor]  # [B] bool
     start: HiddenState  # each [B, H]
 
 
-@register("cst", source="Phan et al., 2017", about="pooled features at every step of an LSTM, for consensus training")
+@register(
+    "cst",
+    source="Phan et al., 2017",
+    about="pooled features at every step of an LSTM, for consensus training",
+    fidelity="A",
+)
 class CST(CaptionModel):
     Config = CSTConfig
     config: CSTConfig
@@ -70,7 +81,9 @@ class CST(CaptionModel):
         batch = FeatureBatch.of(self.config, features, lengths)
         video = self.fused(self.pooled(batch), batch.present)
         return CSTMemory(
+            fused=video,
             video=self.video_gates(video),
+            present=batch.present,
             start=self.start(category, next(iter(batch.features.values()))),
             evidence=self.detect(batch),
         )
@@ -83,6 +96,20 @@ class CST(CaptionModel):
         hidden, state = unroll(given, state, self.history_gates)
         hidden = self.dropout(hidden)
         return Decoded(self.output(hidden), state, hidden)
+
+    def look(self, memory: CSTMemory, words: Tensor) -> Explanation:
+        """No word looks at anything. But what the video adds to the gates is a sum with a term of each modality: their
+        lengths, as shares of those that the video has."""
+        widths = list(self.pooled.widths.values())
+        vectors = memory.fused.split([*widths, len(widths)], dim=1)
+        weights = self.video_gates.weight.to(memory.fused.dtype).split([*widths, len(widths)], dim=1)
+        terms = zip(self.pooled.widths, vectors, weights, strict=False)  # the flags are left out
+        lengths = {m: (x @ weight.t()).norm(dim=1) for m, x, weight in terms if m in memory.present}
+        size = torch.stack([length * memory.present[m] for m, length in lengths.items()], dim=1)  # [B, N]
+        share = (size / size.sum(1, keepdim=True).clamp(min=TINY))[:, None, None].expand(-1, words.shape[1], -1, -1)
+        about = "length of each modality's term of the gates, the same for every word"
+        shares = Matrix(share, Names(("share",)), Names(tuple(lengths)), about, "rows")
+        return Explanation(matrices={"share in the pooled video": shares})
 
     def describe(self) -> str:
         return "an LSTM over pooled features"

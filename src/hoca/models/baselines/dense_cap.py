@@ -8,7 +8,8 @@ Where public descriptions leave it open, or differ (hence "-style"): only the la
 Instances are time steps, not regions. Coherence of neighbours is replaced by coverage, which keeps the function
 submodular. Steps are chosen in each modality apart: their encodings lie in spaces of their own, and every modality that
 a video has keeps a say. Training tells of the first sequence, so every reference belongs to it and there is nothing to
-associate; `sequences` gives as many as asked for, one caption each, to be ranked by the mean log-probability of a word.
+associate. Who captions a video sees several, its `views`, each with a caption, ranked by the mean log-probability of a
+word; scores and losses are of the first alone.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ from torch import Tensor, nn
 
 from hoca.models.baselines.sa_lstm import SALSTM, SALSTMConfig, SALSTMMemory
 from hoca.models.config import SCALE, SIZE, STEPS
+from hoca.models.explanation import Matrix, Names, Steps
 from hoca.models.interface import Decoded, Explanation, References, TrainingBatch, Weighted
 from hoca.models.parts.encoder import Encoder
 from hoca.models.parts.features import FeatureBatch
 from hoca.models.parts.lexicon import WordList
 from hoca.models.parts.mil import MilHead, misses, noisy_or_loss, per_caption, probability
-from hoca.models.parts.selection import distribution, select
+from hoca.models.parts.selection import Selection, distribution, select
 from hoca.models.registry import register
 from hoca.ops.linear import Linear
 from hoca.options import option
 from hoca.text import Vocabulary
 
 LEXICAL = "lexical"
+SEQUENCES = 8  # at most
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ class DenseCapConfig(SALSTMConfig):
     steps: int = option(8, "K, steps of each modality that are chosen", least=1, below=STEPS)
     coverage: float = option(0.5, "weight of representing the other steps, in the selection", least=0, below=SCALE)
     novelty: float = option(1.0, "weight of words that earlier sequences lack, in the selection", least=0, below=SCALE)
+    sequences: int = option(
+        3, "choices of steps that a caption each is made for, where a file is captioned", least=1, below=SEQUENCES + 1
+    )
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,15 @@ class DenseCapMemory(SALSTMMemory):
     chosen: dict[str, Tensor]  # [B, K], where they stand in the video
     whole: dict[str, Tensor]  # [B, T_m] bool, the real steps of the video
     missed: Tensor  # -log(1 - P) of each word in the whole video, [B, W]
+    seen: dict[str, Tensor]  # p of each word in each step, [B, T_m, W]
+    gained: dict[str, Tensor]  # what each step added when it was chosen, of all sequences, [B, sequences, T_m]
 
 
 @register(
     "dense-cap",
     source="after Shen et al., CVPR 2017",
     about="words seen in the steps choose those that a caption tells of: DenseVidCap-style",
+    fidelity="A/C",
 )
 class DenseCap(SALSTM):
     Config = DenseCapConfig  # type: ignore[assignment]  # of one encoder
@@ -88,6 +97,11 @@ class DenseCap(SALSTM):
         (memory,) = self.sequences(features, lengths, category)
         return memory
 
+    def views(
+        self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor], category: Tensor | None = None
+    ) -> list[DenseCapMemory]:
+        return self.sequences(features, lengths, category, self.config.sequences)
+
     def sequences(
         self,
         features: Mapping[str, Tensor],
@@ -95,7 +109,10 @@ class DenseCap(SALSTM):
         category: Tensor | None = None,
         count: int = 1,
     ) -> list[DenseCapMemory]:
-        """Several choices of steps, each unlike those before it: what `count` captions of a video look at."""
+        """Several choices of steps, each unlike those before it: what `count` captions of a video look at.
+
+        There is one where no modality has more steps than are chosen.
+        """
         batch = FeatureBatch.of(self.config, features, lengths)
         encoded, scores = self.encoder(batch), {}
         for m, x in encoded.items():
@@ -104,26 +121,14 @@ class DenseCap(SALSTM):
         p = {m: torch.sigmoid(x) * self.lexicon.listed for m, x in scores.items()}  # [B, T_m, W]
         missed = torch.stack([misses(x, batch.masks[m]) for m, x in scores.items()]).sum(0)
         start, evidence = self.start(category, next(iter(encoded.values()))), self.detect(batch)
-        told: list[Tensor] = []  # the words of each sequence, [B, W]
+        selections = self._select(batch, encoded, p, count)
+        gained = {m: torch.stack([each[m].gained for each in selections], dim=1) for m in encoded}
         found = []
-        for _ in range(count):
-            before = torch.stack(told).mean(0) if told else None
-            kept = {
-                m: select(
-                    p[m],
-                    x,
-                    batch.masks[m],
-                    self.config.steps,
-                    coverage=self.config.coverage,
-                    novelty=self.config.novelty,
-                    told=before,
-                )
-                for m, x in encoded.items()
-            }
-            told.append(torch.stack([(distribution(p[m]) * kept[m][..., None]).sum(1) for m in p]).sum(0))
+        for kept in selections:
             # The chosen steps come first, in the order of time: a stable sort keeps it.
             order = {
-                m: (~x).to(torch.uint8).argsort(dim=1, stable=True)[:, : self.config.steps] for m, x in kept.items()
+                m: (~x.chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, : self.config.steps]
+                for m, x in kept.items()
             }
             chosen = self._chosen(batch, encoded, p, order)
             told_again = self.tell(chosen)
@@ -138,8 +143,29 @@ class DenseCap(SALSTM):
                     chosen=order,
                     whole=batch.masks,
                     missed=missed,
+                    seen=p,
+                    gained=gained,
                 )
             )
+        return found
+
+    def _select(
+        self, batch: FeatureBatch, encoded: Mapping[str, Tensor], p: Mapping[str, Tensor], count: int
+    ) -> list[dict[str, Selection]]:
+        """The steps of each sequence, by modality."""
+        if all(x.shape[1] <= self.config.steps for x in encoded.values()):
+            count = 1
+        told: list[Tensor] = []  # the words of each sequence, [B, W]
+        found = []
+        for _ in range(count):
+            before = torch.stack(told).mean(0) if told else None
+            weights = {"coverage": self.config.coverage, "novelty": self.config.novelty}
+            kept = {
+                m: select(p[m], x, batch.masks[m], self.config.steps, **weights, told=before)
+                for m, x in encoded.items()
+            }
+            told.append(torch.stack([(distribution(p[m]) * kept[m].chosen[..., None]).sum(1) for m in p]).sum(0))
+            found.append(kept)
         return found
 
     def losses(self, memory: DenseCapMemory, batch: TrainingBatch, decoded: Decoded) -> dict[str, Weighted]:
@@ -151,15 +177,25 @@ class DenseCap(SALSTM):
         return {LEXICAL: Weighted(self.config.lexical_weight, loss)}
 
     def look(self, memory: SALSTMMemory, words: Tensor) -> Explanation:
-        """Weights are those of the chosen steps, 0 at all others; and the words that the video has."""
+        """Weights are those of the chosen steps, 0 at all others. Besides, the words in the video and in each step, and
+        what the steps of each sequence were chosen for."""
         assert isinstance(memory, DenseCapMemory)
         looked, attention = super().look(memory, words), {}
         for m, weights in looked.attention.items():  # [B, R, L, K]
             nothing = weights.new_zeros(*weights.shape[:3], memory.whole[m].shape[1])
             places = memory.chosen[m][:, None, None].expand_as(weights)
             attention[m] = nothing.scatter_add(3, places, weights)
+        matrices, rows, listed = {}, words.shape[1], self.lexicon.listed
+        names = Names(tuple(self.vocabulary.tokens[id] for id in self.lexicon.ids[listed].tolist()))
+        for m, real in memory.whole.items():
+            each, steps = (memory.seen[m] * real[..., None])[:, :, listed], Steps(m, real.shape[1])
+            in_steps, gained = (x[:, None].expand(-1, rows, -1, -1) for x in (each.transpose(1, 2), memory.gained[m]))
+            if names.names:
+                matrices[f"words seen in {m}"] = Matrix(in_steps, names, steps, "probability of a word in a step")
+            views = Names(tuple(f"view {number}" for number in range(1, gained.shape[2] + 1)))
+            matrices[f"steps of {m} chosen"] = Matrix(gained, views, steps, "what a step added when it was chosen")
         seen = self.lexicon.named(probability(memory.missed), self.vocabulary)
-        return replace(looked, attention=attention, found={"words": seen} if seen else {})
+        return replace(looked, attention=attention, found={"words": seen} if seen else {}, matrices=matrices)
 
     def _chosen(
         self, batch: FeatureBatch, encoded: Mapping[str, Tensor], p: Mapping[str, Tensor], order: Mapping[str, Tensor]

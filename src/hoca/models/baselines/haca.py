@@ -23,15 +23,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hoca import ops
 from hoca.errors import UserError
 from hoca.models import interface
 from hoca.models.config import SIZE, STEPS, ModelConfig
+from hoca.models.explanation import Matrix, Steps, Words
 from hoca.models.interface import CaptionModel, Decoded, Explanation
 from hoca.models.parts.attention import AdditiveAttention
 from hoca.models.parts.encoder import Encoder
 from hoca.models.parts.features import FeatureBatch
 from hoca.models.parts.fusion import HierarchicalFusion
+from hoca.models.parts.history import History, LevelState, over_words
 from hoca.models.parts.lstm import AheadLSTMCell
 from hoca.models.parts.output import WordScores
 from hoca.models.parts.start import HiddenState, Start, for_rows
@@ -42,6 +43,7 @@ from hoca.text import Vocabulary
 
 CHUNK = 10  # low steps in a high one, unless told otherwise
 REMEMBER = "remember"  # the words before, among what a word chooses from
+LEVELS = ("in short", "in detail")  # the global and the local decoder, for those who read an explanation
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,6 @@ class HACAMemory(interface.Memory):
     start: HiddenState  # of the local decoder, each [B, H]
 
 
-class LevelState(NamedTuple):
-    """Of one decoder. Its history is a ring: the state of word n lies at place n modulo its size."""
-
-    h: Tensor  # [B, R, H]
-    c: Tensor  # [B, R, H]
-    keys: Tensor  # [B, R, T, D], of the states so far
-    values: Tensor  # [B, R, T, C]
-
-
 class HACAState(NamedTuple):
     outer: LevelState  # global
     inner: LevelState  # local
@@ -99,6 +92,7 @@ class HACAState(NamedTuple):
 class Attended(NamedTuple):
     weights: dict[str, Tensor]  # α, [B, R, T_m]
     shares: Tensor  # β, [B, R, N + 1]
+    recalled: Tensor  # α of its own states, [B, R, T + n]: those given, then those of the n words since
 
 
 class HighEncoder(nn.Module):
@@ -158,7 +152,13 @@ class Level(nn.Module):
         return LevelState(h, c, keys, values)
 
     def forward(
-        self, seen: Seen, present: Tensor, past: Past, state: HiddenState, ahead: Tensor, beside: Tensor | None = None
+        self,
+        seen: Seen,
+        present: Tensor,
+        past: History,
+        state: HiddenState,
+        ahead: Tensor,
+        beside: Tensor | None = None,
     ) -> tuple[HiddenState, Attended]:
         """One word: ahead [B, R, 4H], beside [B, R, ...] → the next state, and what was attended to."""
         h, _ = state
@@ -166,68 +166,23 @@ class Level(nn.Module):
         for m, keys in seen.keys.items():
             context, weights[m] = self.attention[m](h, keys, seen.values[m], seen.masks[m])
             sources.append(context)
-        sources.append(past.recall(self.recall, h))
+        recalled, remembered = past.recall(self.recall, h)
+        sources.append(recalled)
         stacked = torch.stack([x.to(sources[0].dtype) for x in sources], dim=2)  # [B, R, N + 1, C]
         beta = self.fusion(h, stacked, present)  # [B, R, N + 1]
         context = torch.tanh((beta[..., None].to(stacked.dtype) * stacked).sum(2))
         late = context if beside is None else torch.cat([context, beside.to(context.dtype)], dim=-1)
         h, c = self.cell(ahead, late, state)
         past.add(self.recall.project(h), self.recall_map(h))
-        return (h, c), Attended(weights, beta)
+        return (h, c), Attended(weights, beta, remembered)
 
 
-class Past:
-    """The history of one decoder during a call: what it was given, and the states of the words since."""
-
-    def __init__(self, state: LevelState, kept: Tensor) -> None:
-        self.size, self.kept = state.keys.shape[2], kept
-        places = torch.arange(self.size, device=kept.device)
-        self.age = (places - kept[..., None]) % self.size  # [B, R, T]: how many words later a place is written again
-        self.filled = places < kept[..., None]
-        # What lies in a place that was never filled must reach neither a value nor a gradient.
-        self.given = LevelState(
-            state.h, state.c, *(x.masked_fill(~self.filled[..., None], 0.0) for x in (state.keys, state.values))
-        )
-        self.keys: list[Tensor] = []  # [B, R, D] each
-        self.values: list[Tensor] = []
-
-    def add(self, key: Tensor, value: Tensor) -> None:
-        self.keys.append(key)
-        self.values.append(value)
-
-    def recall(self, attention: AdditiveAttention, h: Tensor) -> Tensor:
-        """h [B, R, H] → what it remembers, [B, R, C]."""
-        query = attention.query(h).flatten(0, 1)[:, None]  # [B·R, 1, D]
-        old = (self.filled & (self.age >= len(self.keys))).flatten(0, 1)  # [B·R, T]
-        parts: list[tuple[Tensor, Tensor, Tensor | None]]
-        parts = [(self.given.keys.flatten(0, 1), self.given.values.flatten(0, 1), old)]
-        if self.keys:
-            keys, values = (torch.stack(x[-self.size :], dim=2).flatten(0, 1) for x in (self.keys, self.values))
-            parts.append((keys, values, None))
-        scores = [
-            ops.unary_scores(query, keys.to(query.dtype), attention.channel, mask, backend=attention.backend)
-            for keys, _, mask in parts
-        ]
-        weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1).split([x.shape[-1] for x in scores], dim=-1)
-        context = sum(
-            (alpha.to(values.dtype) @ values for alpha, (_, values, _) in zip(weights, parts, strict=True)),
-            start=torch.zeros((), device=h.device, dtype=parts[0][1].dtype),
-        )
-        return context[:, 0].unflatten(0, h.shape[:2])
-
-    def state(self, h: Tensor, c: Tensor) -> LevelState:
-        """The state after the words of this call, their own states in the history."""
-        words = len(self.keys)
-        newest = torch.arange(max(0, words - self.size), words, device=h.device)
-        places = ((self.kept[..., None] + newest) % self.size)[..., None]  # [B, R, L, 1]
-        made = []
-        for old, new in ((self.given.keys, self.keys), (self.given.values, self.values)):
-            values = torch.stack(new[-self.size :], dim=2).to(old.dtype)  # [B, R, L, ...]
-            made.append(old.scatter(2, places.expand_as(values), values))
-        return LevelState(h, c, *made)
-
-
-@register("haca", source="Wang et al., NAACL 2018", about="encoders and decoders at two levels, with a memory of words")
+@register(
+    "haca",
+    source="Wang et al., NAACL 2018",
+    about="encoders and decoders at two levels, with a memory of words",
+    fidelity="B",
+)
 class HACA(CaptionModel):
     Config = HACAConfig
     config: HACAConfig
@@ -281,17 +236,31 @@ class HACA(CaptionModel):
         return Decoded(self.output(hidden), state, hidden)
 
     def look(self, memory: HACAMemory, words: Tensor) -> Explanation:
-        """Moments are those of the local decoder; of both, how much a word watched, listened and remembered."""
+        """Moments are those of the local decoder; of both, how much a word watched, listened and remembered, and what.
+
+        Besides, the chunks that the global decoder attends to.
+        """
         *_, looked = self._roll(memory, words, self.begin(memory, words.shape[1]))
         modalities = list(memory.low.keys)
-        choices = {}
-        for level, name in enumerate(("watch, listen, remember: in short", "watch, listen, remember: in detail")):
+        choices, matrices = {}, {}
+        for level, name in enumerate(LEVELS):
             beta = torch.stack([each[level].shares for each in looked], dim=2)  # [B, R, L, N + 1]
-            choices[name] = dict(zip([*modalities, REMEMBER], beta.unbind(-1), strict=True))
+            choices[f"watch, listen, remember: {name}"] = dict(
+                zip([*modalities, REMEMBER], beta.unbind(-1), strict=True)
+            )
+            weights = over_words([each[level].recalled for each in looked], self.config.history)
+            matrices[f"words remembered {name}"] = Matrix(
+                weights, Words(), Words(before=True), "α of each word", "rows"
+            )
+        for m in modalities:
+            weights = torch.stack([outer.weights[m] for outer, _ in looked], dim=2)  # [B, R, L, J]
+            chunks = Steps(m, memory.low.keys[m].shape[1], self.config.chunk[m])
+            matrices[f"chunks of {m} {LEVELS[0]}"] = Matrix(weights, Words(), chunks, "α of each word", "rows")
         return Explanation(
             attention={m: torch.stack([inner.weights[m] for _, inner in looked], dim=2) for m in modalities},
-            shares={m: choices[name][m] for m in modalities},
+            shares={m: choices[f"watch, listen, remember: {LEVELS[1]}"][m] for m in modalities},
             choices=choices,
+            matrices=matrices,
         )
 
     def _roll(
@@ -300,7 +269,7 @@ class HACA(CaptionModel):
         """words [B, R, L] → h^L [B, R, L, H] with dropout, the state after the last, what both levels attended to."""
         embedded = self.dropout(self.words(words))  # [B, R, L, E]
         outer, inner = ((level.h, level.c) for level in (state.outer, state.inner))
-        long, short = Past(state.outer, state.kept), Past(state.inner, state.kept)
+        long, short = History(state.outer, state.kept), History(state.inner, state.kept)
         outputs, looked = [], []
         ahead = (level.cell.ahead(embedded).unbind(2) for level in (self.outer, self.inner))
         for of_outer, of_inner in zip(*ahead, strict=True):

@@ -27,10 +27,12 @@ from torch import Tensor, nn
 
 from hoca.models import interface
 from hoca.models.config import SCALE, SIZE, ModelConfig
+from hoca.models.explanation import Matrix, Steps, Words
 from hoca.models.interface import CaptionModel, Decoded, Explanation, TrainingBatch, Weighted
 from hoca.models.parts.attention import AdditiveAttention
 from hoca.models.parts.encoder import Encoder
 from hoca.models.parts.features import FeatureBatch
+from hoca.models.parts.least_squares import Baseline
 from hoca.models.parts.lstm import AheadLSTMCell
 from hoca.models.parts.output import WordScores
 from hoca.models.parts.start import HiddenState, Start, for_rows
@@ -99,6 +101,7 @@ class Rolled(NamedTuple):
     goals: Tensor  # [B, R, L, G]
     opened: Tensor  # [B, R, L] bool: a goal was set before this word was said
     attention: dict[str, Tensor]  # α of the worker, [B, R, L, T_m]
+    managed: dict[str, Tensor]  # α of the manager, [B, R, L, T_m], where it sets a goal or not
 
 
 class Attentions(nn.ModuleDict):
@@ -195,40 +198,9 @@ class Critic(nn.Module):
         return (following == end) | (self.opens[following] & ~self.holds[words])
 
 
-class Baseline(nn.Module):
-    """What is to be expected of a state: linear least squares over the states seen so far, the older the less."""
-
-    moments: Tensor  # [H + 1, H + 1]
-    products: Tensor  # [H + 1]
-    weight: Tensor  # [H + 1]
-
-    def __init__(self, hidden: int, memory: float = 0.99, ridge: float = 1.0) -> None:
-        super().__init__()
-        self.memory, self.ridge = memory, ridge
-        self.register_buffer("moments", torch.zeros(hidden + 1, hidden + 1))
-        self.register_buffer("products", torch.zeros(hidden + 1))
-        self.register_buffer("weight", torch.zeros(hidden + 1))
-
-    def forward(self, states: Tensor) -> Tensor:
-        """[..., H] → [...]."""
-        return (self._with_one(states) * self.weight).sum(-1)
-
-    @torch.no_grad()
-    def fit(self, states: Tensor, returns: Tensor, real: Tensor) -> None:
-        """states [..., H], returns and real [...]."""
-        with torch.autocast(states.device.type, enabled=False):
-            x = (self._with_one(states) * real[..., None]).flatten(0, -2)  # [N, H + 1]
-            y = (returns * real).flatten().to(x.dtype)
-            self.moments.mul_(self.memory).add_(x.t() @ x)
-            self.products.mul_(self.memory).add_(x.t() @ y)
-            eye = torch.eye(len(self.moments), dtype=x.dtype, device=x.device)
-            self.weight.copy_(torch.linalg.solve(self.moments + self.ridge * eye, self.products))
-
-    def _with_one(self, states: Tensor) -> Tensor:
-        return F.pad(states.detach().to(self.weight.dtype), (0, 1), value=1.0)
-
-
-@register("hrl", source="Wang et al., CVPR 2018", about="a manager sets goals, a worker says the words of each")
+@register(
+    "hrl", source="Wang et al., CVPR 2018", about="a manager sets goals, a worker says the words of each", fidelity="B"
+)
 class HRL(CaptionModel):
     Config = HRLConfig
     config: HRLConfig
@@ -290,12 +262,23 @@ class HRL(CaptionModel):
         return {"critic": Weighted(self.config.critic_weight, (each * said).sum())}
 
     def look(self, memory: HRLMemory, words: Tensor) -> Explanation:
-        """Where the worker looked, and at which words a segment with a goal of its own begins."""
+        """Where the worker looked, at which words a segment with a goal of its own begins, how alike the goals are, and
+        where the manager looked when it set the goal of each word."""
         rolled, _ = self.roll(memory, words, self.begin(memory, words.shape[1]))
         begins = rolled.opened.to(rolled.hidden.dtype)
+        unit = F.normalize(rolled.goals, dim=-1)
+        matrices = {
+            "how alike goals are": Matrix(unit @ unit.transpose(2, 3), Words(), Words(), "cosine of two words' goals")
+        }
+        places = torch.arange(words.shape[2], device=words.device)
+        set_at = torch.where(rolled.opened, places, 0).cummax(2).values  # [B, R, L], where each word's goal was set
+        for m, weights in rolled.managed.items():
+            at_goal = weights.gather(2, set_at[..., None].expand_as(weights))
+            about = "α when the goal of the word was set"
+            matrices[f"manager: {m}"] = Matrix(at_goal, Words(), Steps(m, weights.shape[3]), about, "rows")
         shares = {m: here[:, None, None].to(begins.dtype).expand_as(begins) for m, here in memory.present.items()}
         choices = {"segment": {"begins": begins, "goes on": 1 - begins}}
-        return Explanation(attention=rolled.attention, shares=shares, choices=choices)
+        return Explanation(attention=rolled.attention, shares=shares, choices=choices, matrices=matrices)
 
     def roll(self, memory: HRLMemory, words: Tensor, state: HRLState) -> tuple[Rolled, HRLState]:
         """words [B, R, L] → what happens at each, and the state after the last."""
@@ -303,9 +286,9 @@ class HRL(CaptionModel):
         opened = (ended > 0) | (words == self.vocabulary.bos)  # [B, R, L]
         embedded = self.dropout(self.worker.words(words))  # [B, R, L, E]
         rows, (h, c), (above, deep), goal = words.shape[:2], state.worker, state.manager, state.goal
-        workers, managers, goals, looked = [], [], [], []
+        workers, managers, goals, looked, managed = [], [], [], [], []
         for ahead, new in zip(self.worker.cell.ahead(embedded).unbind(2), opened[..., None].unbind(2), strict=True):
-            context, _ = self.manager.attention.look(above, memory.manager, memory.masks)
+            context, over = self.manager.attention.look(above, memory.manager, memory.masks)
             given = torch.cat([context.to(h.dtype), h], dim=-1).flatten(0, 1)  # [B·R, ...]
             moved = self.manager.cell(given, (above.flatten(0, 1).to(h.dtype), deep.flatten(0, 1).to(h.dtype)))
             next_above, next_deep = (part.unflatten(0, rows) for part in moved)
@@ -320,7 +303,10 @@ class HRL(CaptionModel):
             managers.append(above)
             goals.append(goal)
             looked.append(weights)
+            managed.append(over)
         hidden, of_manager, set_goals = (torch.stack(part, dim=2) for part in (workers, managers, goals))
-        attention = {m: torch.stack([each[m] for each in looked], dim=2) for m in memory.masks}
-        rolled = Rolled(hidden, of_manager, set_goals, opened, attention)
+        attention, over = (
+            {m: torch.stack([each[m] for each in part], dim=2) for m in memory.masks} for part in (looked, managed)
+        )
+        rolled = Rolled(hidden, of_manager, set_goals, opened, attention, over)
         return rolled, HRLState((h, c), (above, deep), goal, critic, opened[:, :, -1])

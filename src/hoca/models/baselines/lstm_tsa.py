@@ -63,6 +63,7 @@ class LSTMTSAMemory(interface.Memory):
     "lstm-tsa",
     source="after Pan et al., CVPR 2017",
     about="attributes of each modality, mixed at every word: LSTM-TSA-style",
+    fidelity="C",
 )
 class LSTMTSA(CaptionModel):
     Config = LSTMTSAConfig

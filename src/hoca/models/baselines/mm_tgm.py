@@ -41,8 +41,9 @@ class MMTGMConfig(CodedConfig):
 
 @register(
     "mm-tgm",
-    source="Chen et al., ACM MM 2017",
+    source="after Chen et al., ACM MM 2017",
     about="MM-TGM-style: predicted topics make the weights of the LSTM",
+    fidelity="C",
 )
 class MMTGM(CodedCaptioner):
     Config = MMTGMConfig

@@ -66,7 +66,7 @@ class Attended(NamedTuple):
     shares: dict[str, Tensor]  # β, [B, Q]
 
 
-@register("sa-lstm", source="Yao et al., ICCV 2015", about="soft attention whose context feeds the LSTM")
+@register("sa-lstm", source="Yao et al., ICCV 2015", about="soft attention whose context feeds the LSTM", fidelity="B")
 class SALSTM(CaptionModel):
     Config = SALSTMConfig
     config: SALSTMConfig

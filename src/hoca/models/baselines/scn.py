@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hoca.models.config import SCALE, SIZE
+from hoca.models.explanation import Matrix, Names, Words
 from hoca.models.interface import Decoded, Explanation, References, TrainingBatch, Weighted
 from hoca.models.parts.coded_captioner import CodedCaptioner, CodedConfig, CodedMemory
 from hoca.models.registry import register
@@ -37,7 +38,7 @@ class SCNConfig(CodedConfig):
     tag_weight: float = option(1.0, "weight of the tagger's loss, summed over the tags", least=0, below=SCALE)
 
 
-@register("scn", source="Gan et al., CVPR 2017", about="predicted tags make the weights of the LSTM")
+@register("scn", source="Gan et al., CVPR 2017", about="predicted tags make the weights of the LSTM", fidelity="A")
 class SCN(CodedCaptioner):
     Config = SCNConfig
     config: SCNConfig
@@ -69,9 +70,17 @@ class SCN(CodedCaptioner):
         return {TAGS: Weighted(self.config.tag_weight, self.per_caption((each * (self.tags >= 0)).sum(1), batch))}
 
     def look(self, memory: CodedMemory, words: Tensor) -> Explanation:
-        tokens, probabilities = self.vocabulary.tokens, torch.sigmoid(memory.logits).unbind(1)
-        tags = {tokens[id]: p for id, p in zip(self.tags.tolist(), probabilities, strict=True) if id >= 0}
-        return Explanation(found={TAGS: tags} if tags else {})
+        """The tags of the video, and what each did for each word."""
+        known = self.tags >= 0
+        if not bool(known.any()):
+            return Explanation()
+        names = tuple(self.vocabulary.tokens[id] for id in self.tags[known].tolist())
+        probabilities = torch.sigmoid(memory.logits)[:, known].unbind(1)
+        influence = self.influence(memory, words)[..., known]
+        return Explanation(
+            found={TAGS: dict(zip(names, probabilities, strict=True))},
+            matrices={"what tags did": Matrix(influence, Words(), Names(names), "tag · ∂ log p / ∂ tag")},
+        )
 
     def describe(self) -> str:
         return f"an LSTM whose weights are made by {len(self.tags)} tags"

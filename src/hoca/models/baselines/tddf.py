@@ -57,7 +57,12 @@ class Fused(NamedTuple):
     weights: dict[str, Tensor]  # α, [B, R, T_m]
 
 
-@register("tddf", source="Zhang et al., CVPR 2017", about="TDDF-style: each word chooses how the modalities are fused")
+@register(
+    "tddf",
+    source="after Zhang et al., CVPR 2017",
+    about="TDDF-style: each word chooses how the modalities are fused",
+    fidelity="C",
+)
 class TDDF(CaptionModel):
     Config = TDDFConfig
     config: TDDFConfig

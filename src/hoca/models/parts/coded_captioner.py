@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -18,6 +18,7 @@ from hoca.models.parts.features import FeatureBatch
 from hoca.models.parts.output import TiedScores, WordScores
 from hoca.models.parts.pooling import Pooled, SummedVideo
 from hoca.models.parts.start import HiddenState, Start, for_rows
+from hoca.models.trees import map_tensors
 from hoca.options import option
 from hoca.text import Vocabulary
 
@@ -39,6 +40,8 @@ class CodedMemory(interface.Memory):
     logits: Tensor  # of the code, [B, K]
     first: Tensor  # the video in place of <bos>, [B, E]
     coded: Coded
+    pooled: dict[str, Tensor]  # the video as the cell is given it, [B, D_m]
+    present: dict[str, Tensor]  # [B] bool
     start: HiddenState  # each [B, H]
 
 
@@ -103,6 +106,8 @@ class CodedCaptioner(CaptionModel):
             logits=logits,
             first=self.first(pooled, batch.present),
             coded=self.cell.coded(self.code(logits), pooled, batch.present),
+            pooled=pooled,
+            present=batch.present,
             start=self.start(category, next(iter(batch.features.values()))),
             evidence=self.detect(batch),
         )
@@ -119,6 +124,29 @@ class CodedCaptioner(CaptionModel):
         if isinstance(self.output, TiedScores):
             return Decoded(self.output(hidden, self.words.weight), state, hidden)
         return Decoded(self.output(hidden), state, hidden)
+
+    def influence(self, memory: CodedMemory, words: Tensor) -> Tensor:
+        """What each entry of the code did for the word after each of `words` [B, R, L]: [B, R, L, K].
+
+        s_k · ∂ log p / ∂ s_k: by how much, to first order, the word would be less likely without it. The word after
+        the last one is the likeliest. After a caption's end there is nothing.
+        """
+        rows, length = words.shape[1:]
+        with torch.inference_mode(False), torch.enable_grad():
+            one: CodedMemory = map_tensors(lambda x: x.repeat_interleave(rows, dim=0), memory)  # of each caption
+            code = self.code(one.logits).detach().requires_grad_()  # [B·R, K]
+            one = replace(one, coded=self.cell.coded(code, one.pooled, one.present))
+            logits, _, hidden = self.decode(one, words.flatten(0, 1)[:, None], self.begin(one, 1))  # [B·R, 1, L, ...]
+            following = torch.cat([words.flatten(0, 1)[:, 1:], logits[:, 0, -1:].argmax(-1)], dim=1)  # [B·R, L]
+            logp = torch.log_softmax(logits, dim=-1).gather(3, following[:, None, :, None])
+            (of_hidden,) = torch.autograd.grad(logp.sum(), hidden, retain_graph=True)  # each word's, from its own state
+            each = [
+                torch.autograd.grad(hidden[:, :, place], code, of_hidden[:, :, place], retain_graph=True)[0]
+                for place in range(length)
+            ]  # [B·R, K]
+            found = (torch.stack(each, dim=1) * code[:, None]).detach().unflatten(0, words.shape[:2])
+        said = (words != self.vocabulary.pad) & (words != self.vocabulary.eos)
+        return found.masked_fill(~said[..., None], 0.0)
 
     def per_caption(self, losses: Tensor, batch: TrainingBatch) -> Tensor:
         """The losses of the videos [B], summed over the captions that each has in the batch."""

@@ -28,23 +28,28 @@ class Gains(NamedTuple):
     single: Tensor  # [B, T]: Σ_{i ∈ A} of it
 
 
+class Selection(NamedTuple):
+    chosen: Tensor  # [B, T] bool
+    gained: Tensor  # [B, T], what each step added to f when it was chosen, 0 where it was not
+
+
 @torch.no_grad()
 def select(
     p: Tensor, values: Tensor, real: Tensor, count: int, *, coverage: float, novelty: float, told: Tensor | None = None
-) -> Tensor:
-    """Which `count` steps of each video to take, all real ones where there are no more: bool [B, T].
+) -> Selection:
+    """Which `count` steps of each video to take, all real ones where there are no more.
 
     p [B, T, W]: of the words in each step; values [B, T, D]; real [B, T]; told [B, W]: words told before, if any were.
     """
-    if count >= p.shape[1]:
-        return real
     gains = gains_of(p, values, real, coverage=coverage, novelty=novelty, told=told)
     if p.is_cuda:
         return greedy(gains, real, count)
-    chosen = torch.zeros_like(real)
-    for row, shared, single, here in zip(chosen, *(x.numpy() for x in (*gains, real)), strict=True):
-        row[celf(shared, single, here, count)] = True
-    return chosen
+    shared, single, here = (x.numpy() for x in (*gains, real))
+    chosen, gained = np.zeros_like(here), np.zeros_like(single)
+    for row in range(len(here)):
+        found = celf(shared[row], single[row], here[row], count)
+        chosen[row, list(found)], gained[row, list(found)] = True, list(found.values())
+    return Selection(torch.from_numpy(chosen), torch.from_numpy(gained))
 
 
 def gains_of(
@@ -68,9 +73,9 @@ def distribution(p: Tensor) -> Tensor:
     return (p + SMALL) / (p + SMALL).sum(-1, keepdim=True)
 
 
-def greedy(gains: Gains, real: Tensor, count: int) -> Tensor:
-    """real [B, T] → bool [B, T]. Of equal steps the first is taken."""
-    free, chosen = real, torch.zeros_like(real)
+def greedy(gains: Gains, real: Tensor, count: int) -> Selection:
+    """real [B, T]. Of equal steps the first is taken."""
+    free, chosen, all_gained = real, torch.zeros_like(real), torch.zeros_like(gains.single)
     told = gains.shared.new_zeros(gains.shared.shape[0], 1, gains.shared.shape[2])  # [B, 1, F]
     places = torch.arange(real.shape[1], device=real.device)
     for _ in range(min(count, real.shape[1])):
@@ -79,22 +84,23 @@ def greedy(gains: Gains, real: Tensor, count: int) -> Tensor:
         taken = (places == best) & free  # nothing, where no step is free
         told = torch.maximum(told, gains.shared.masked_fill(~taken[..., None], 0.0).amax(1, keepdim=True))
         free, chosen = free & ~taken, chosen | taken
-    return chosen
+        all_gained = torch.where(taken, gained, all_gained)
+    return Selection(chosen, all_gained)
 
 
-def celf(shared: NDArray[Any], single: NDArray[Any], real: NDArray[np.bool_], count: int) -> list[int]:
-    """One video: shared [T, F], single [T], real [T] → the steps in the order in which they are chosen."""
+def celf(shared: NDArray[Any], single: NDArray[Any], real: NDArray[np.bool_], count: int) -> dict[int, float]:
+    """One video: shared [T, F], single [T], real [T] → the steps as they are chosen, each with what it adds."""
     told = np.zeros_like(shared[0])
     firsts = np.maximum(shared, 0.0).sum(-1) + single
     heap = [(-float(firsts[step]), int(step), 0) for step in np.flatnonzero(real)]
     heapq.heapify(heap)
-    chosen: list[int] = []
+    chosen: dict[int, float] = {}
     while heap and len(chosen) < count:
-        _, step, known = heapq.heappop(heap)
+        less, step, known = heapq.heappop(heap)
         if known < len(chosen):  # gains only fall: this one's bound may no longer be reached
             gain = float(np.maximum(shared[step] - told, 0.0).sum() + single[step])
             heapq.heappush(heap, (-gain, step, len(chosen)))
             continue
-        chosen.append(step)
+        chosen[step] = -less
         np.maximum(told, shared[step], out=told)
     return chosen
