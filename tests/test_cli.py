@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 
 from hoca.captioning import UNSURE
 from hoca.checkpoint import Checkpoints, read_checkpoint
+from hoca.cli.common import importing_torch
 from hoca.data import binding
 from hoca.features import FeatureStore
 from hoca.training import train
@@ -362,6 +364,28 @@ def test_a_reader_that_goes_away_is_no_error(data: Path, run: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait() in (0, 1)
+
+
+def test_the_decoding_process_starts_before_torch_is_imported(data: Path, run: Path) -> None:
+    """Each takes a while, so they do it at the same time."""
+    code = (
+        "import sys\nstarted = []\n"
+        "def heard(event, _):\n    if event == 'subprocess.Popen': started.append('torch' in sys.modules)\n"
+        "sys.addaudithook(heard)\n"
+        "from hoca.cli import _run\n"
+        f"sys.argv = ['hoca', 'caption', {str(clip(data))!r}, '--model', {str(run)!r}]\n"
+        "assert _run() == 0\n"
+        "assert started == [False], started"
+    )
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
+
+
+def test_garbage_is_looked_for_again_after_torch_is_imported() -> None:
+    with suppress(ImportError), importing_torch():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
 
 
 def test_a_terminal_gets_a_bar_with_loss_cider_and_time_left(tiny_data: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from hoca import assets, features, load, media
@@ -23,6 +24,7 @@ from hoca.features.network import Network, cpu_has_bfloat16
 from hoca.features.sampling import Chunks
 from hoca.features.specification import weights_file
 from hoca.media import DecodedVideo
+from hoca.networks import NETWORKS
 
 from ..benchmarks.scripts import script
 
@@ -171,6 +173,15 @@ def test_bfloat16_gives_nearly_the_same(name: str) -> None:
     exact, rough = (network(name, precision)(batch) for precision in ("float32", "bf16"))
     assert exact.shape[-1] == BACKBONES[name].width
     assert cosines(exact, rough).min() > 0.995
+
+
+def test_float32_on_a_cpu_is_what_the_plain_network_computes() -> None:
+    loaded, plain = network("dinov2-small", "float32"), NETWORKS["dinov2-small"]()
+    plain.load_state_dict(load_file(weights_file(BACKBONES["dinov2-small"], {})))
+    pictures = decoded().pictures["image"][:2]
+    with torch.inference_mode():
+        expected = plain(torch.from_numpy(pictures)).numpy()
+    np.testing.assert_allclose(loaded(pictures), expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
 
 
 needs_int8 = pytest.mark.skipif(torch.backends.quantized.engine == "none", reason="torch has no int8 arithmetic here")

@@ -7,7 +7,7 @@
 overlap would take. They are timed again in every round. `run` rows: a folder in a process of its own, `one by one` with
 `caption()` and `together` with `captions()`, without start-up; the sentences of both are compared before a ratio is
 given. `fixed` rows: one clip by `hoca caption`, from the start of the process to its end, without the networks'
-seconds. A precision that the default does not use has rows of its own, with the number of sentences that it changes.
+seconds. Both ways compute in float32; other precisions have rows of their own, with the sentences that they change.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from hoca.bench.extract import clips_of
 from hoca.bench.processes import Finished, run_python
 from hoca.captioning import load
 from hoca.errors import UserError
+from hoca.features import Extractor
 from hoca.features.network import cpu_has_bfloat16
 from hoca.options import option
 from hoca.progress import say
@@ -65,8 +66,11 @@ class Options:
     )
     clips: int = option(50, "as many are taken, the first ones", least=1)
     rounds: int = option(2, "of each way, in turn", least=1)
-    before: str | None = option(None, "the folder of another commit, whose caption() the first way is")
+    before: str | None = option(
+        None, "the folder of another commit, whose caption() the first way is; a shipped model is that commit's in both"
+    )
     model: str = option("default", "a run folder, a checkpoint or a shipped model")
+    precision: str = option("float32", "of the networks, the same in both ways")
     precisions: list[str] = option(["int8", "bf16"], "measured apart, where the processor has them")
 
 
@@ -87,11 +91,19 @@ class _Bench:
     device: torch.device
     out: Path
 
+    @property
+    def model(self) -> str:
+        if self.options.before:
+            shipped = Path(self.options.before, "src/hoca/shipped", f"{self.options.model}.safetensors")
+            return str(shipped.resolve()) if shipped.is_file() else self.options.model
+        return self.options.model
+
     def write(self, kind: str, what: str, seconds: Iterable[float], **more: Any) -> float:
         """A row with the median of the seconds; returns it."""
         ordered = sorted(seconds)
         low, middle, high = ordered[0], statistics.median(ordered), ordered[-1]
-        row: Row = conditions(self.device) | {"kind": kind, "what": what, "precision": more.pop("precision", "auto")}
+        precision = more.pop("precision", self.options.precision)
+        row: Row = conditions(self.device) | {"kind": kind, "what": what, "precision": precision}
         row |= {"clips": len(self.files), "cores": cores(), "seconds": f"{middle:.4g}", "low": f"{low:.4g}"}
         row |= {"high": f"{high:.4g}", "per_minute": "", "of_perfect": "", "times": "", "changed": "", "peak_mib": ""}
         write_rows(self.out, [row | more], KEYS)
@@ -101,8 +113,10 @@ class _Bench:
     def stages(self) -> dict[str, float]:
         """Seconds a clip of each stage by itself, of a share of the clips."""
         found: dict[str, float] = {}
-        with closing(load(self.options.model, str(self.device))) as captioner:
-            extractor, some = captioner.extractor, self.files[:STAGED]
+        with closing(load(self.model, str(self.device))) as captioner:
+            precision = self.options.precision
+            extractor = Extractor(captioner.specification, device=str(self.device), precision=precision)
+            captioner.extractor, some = extractor, self.files[:STAGED]
             requests = [extractor.request(file) for file in some]
             raw = [
                 replace(r, pictures={n: replace(p, transform=None) for n, p in r.pictures.items()}) for r in requests
@@ -138,7 +152,8 @@ class _Bench:
         if "bf16" in precisions and self.device.type == "cpu" and not cpu_has_bfloat16():
             say("bf16: this processor has no such arithmetic, it is not measured")
             precisions.remove("bf16")
-        kinds = [("one by one", "auto"), ("together", "auto"), *(("together", name) for name in precisions)]
+        same = self.options.precision
+        kinds = [("one by one", same), ("together", same), *(("together", name) for name in precisions)]
         runs: dict[tuple[str, str], list[Finished]] = {kind: [] for kind in kinds}
         stages: list[dict[str, float]] = []
         for _ in range(self.options.rounds):
@@ -158,27 +173,28 @@ class _Bench:
                 *("run", way, each),
                 precision=precision,
                 per_minute=f"{60 / middle:.3g}",
-                of_perfect=f"{perfect / middle:.3g}" if precision == "auto" else "",
-                times=ratio(slow / len(self.files), middle, correct=precision != "auto" or not changed),
+                of_perfect=f"{perfect / middle:.3g}" if precision == same else "",
+                times=ratio(slow / len(self.files), middle, correct=precision != same or not changed),
                 changed=changed,
                 peak_mib=round(max(run.peak_bytes for run in found) / 2**20),
             )
 
     def _folder(self, way: str, precision: str) -> Finished:
-        given = json.dumps([way, self.options.model, precision, str(self.device), self.files])
+        given = json.dumps([way, self.model, precision, str(self.device), self.files])
         return run_python(["-c", FOLDER, given], self._environment(before=way == "one by one"))
 
     def fixed(self) -> None:
         """`hoca caption` of one clip, in this code and in the other commit's, in turn."""
         whole: dict[str, list[float]] = {"before": [], "now": []} if self.options.before else {"now": []}
-        command = ["-m", "hoca", "caption", self.files[0], "--model", self.options.model, "--json"]
+        command = ["-m", "hoca", "caption", self.files[0], "--model", self.model, "--json"]
         for _ in range(2 * self.options.rounds):
             for when, seconds in whole.items():
                 done = run_python(command, self._environment(before=when == "before"))
                 seconds.append(done.seconds - done.said["seconds"]["features"])
         first = statistics.median(next(iter(whole.values())))
         for when, seconds in whole.items():
-            self.write("fixed", when, seconds, times=ratio(first, statistics.median(seconds), correct=True))
+            faster = ratio(first, statistics.median(seconds), correct=True)
+            self.write("fixed", when, seconds, precision="auto", times=faster)
 
     def _environment(self, *, before: bool) -> dict[str, str]:
         source = Path(__file__).resolve().parents[2]

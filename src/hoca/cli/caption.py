@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoca.cli.common import Beam, Category, Device, Limit, ModelOrDefault, Threads, app
+from hoca.cli.common import Beam, Category, Device, Limit, ModelOrDefault, Threads, app, importing_torch
 from hoca.cli.help import VIDEOS
 from hoca.errors import UserError
 from hoca.files import escaped
@@ -132,12 +132,13 @@ def _end(job: Job, count: int) -> None:
 
 def _cut(every: float | None, scenes: bool, start: str | None, end: str | None) -> dict[str, Any]:
     """What of a video, and in which segments, as a `Job` takes it."""
-    from hoca.captioning.segments import check
     from hoca.media.subtitles import parse_time
 
     if every is not None and scenes:
         raise UserError("--every and --scenes are two ways to cut: give one of them")
     if every is not None:
+        from hoca.captioning.segments import check  # imports torch, which takes longer than a worker's start
+
         check(every, False)
     begins = 0.0 if start is None else parse_time(start, "--start")
     return {
@@ -154,12 +155,14 @@ def _job(
     decoders: Decoders | None = None,
     **options: Any,
 ) -> Job:
-    from hoca.captioning import load
     from hoca.cli.sentences import Job
 
     if console.is_terminal:
         say(f"loading the model {escaped(model)} …")
-    captioner = load(model, device)
+    with importing_torch():
+        from hoca.captioning import load
+
+        captioner = load(model, device)
     captioner.category(category)  # one that the model does not know is told once
     if decoders is not None:
         captioner.extractor.decoders = decoders
@@ -193,9 +196,11 @@ def explain(
     hoca explain clip.mp4 --compare hoca-u --out report.html --figure attention.pdf
     """
     from hoca import media
-    from hoca.explain import attention_figure, write_report
-    from hoca.explain import explain as explain_video
-    from hoca.explain.drawing import check_format
+
+    with importing_torch():
+        from hoca.explain import attention_figure, write_report
+        from hoca.explain import explain as explain_video
+        from hoca.explain.drawing import check_format
 
     if out is None and figure is None:
         raise UserError("nowhere to write to: give --out report.html, --figure figure.pdf or both")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,6 +48,18 @@ def _hoca(
     hoca caption clip.mp4
     hoca explain clip.mp4 --out report.html
     """
+
+
+@contextmanager
+def importing_torch() -> Iterator[None]:
+    """Look for no garbage meanwhile, nor later in what was made: torch is half a million objects that all stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # a second call would keep what has become garbage since
+            gc.freeze()
+        gc.enable()
 
 
 def _threads(count: int | None) -> int | None:

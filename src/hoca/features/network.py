@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,13 @@ from hoca.threads import cores
 Values = Any  # an array, or on a GPU a tensor that has been sent there
 Precision = Literal["auto", "float32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "bf16", "int8")
+
+
+@runtime_checkable
+class Packable(Protocol):
+    """A network that can rearrange its weights for float32 on a CPU."""
+
+    def pack(self) -> None: ...
 
 
 @dataclass
@@ -38,12 +45,17 @@ class Network:
             with torch.device("meta"):
                 module = backbone.build()
             module.load_state_dict(load_file(weights), assign=True)
-        module = module.eval().requires_grad_(False).to(device, _dtype(backbone, device, precision))
+        dtype = _dtype(backbone, device, precision)
+        module = module.eval().requires_grad_(False).to(device, dtype)
         for part in module.modules():  # channels last is the faster order of convolutions on both kinds of device
             if isinstance(part, nn.Conv2d | nn.Conv3d):
                 order = torch.channels_last if isinstance(part, nn.Conv2d) else torch.channels_last_3d
                 part.weight.data = part.weight.data.contiguous(memory_format=order)
-        return cls(_in_int8(module, device) if precision == "int8" else module, device)
+        if precision == "int8":
+            module = _in_int8(module, device)
+        elif isinstance(module, Packable) and device.type == "cpu" and dtype == torch.float32:
+            module.pack()
+        return cls(module, device)
 
     def __call__(self, batch: Values) -> np.ndarray:
         with torch.inference_mode():
