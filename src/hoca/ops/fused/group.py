@@ -22,7 +22,7 @@ MOST_ROWS = 512  # more steps than these in one group do not fit the registers o
 MOST_RANK = 4
 MOST_TILES = 5  # of a program, where it need not have them all
 FEW = 256  # programs: with so few, as in a search, a multiprocessor has room for larger ones
-MOST_WARPS = 8
+MOST_WARPS = 4  # then: the groups of a model run side by side, and 8 leave room for one alone
 
 
 # By the number of modalities, for 80 steps of each, as `benchmarks/tune_attention.py` times them; 0: without factors,
@@ -44,6 +44,7 @@ BACKWARD: dict[int, dict[str, int]] = {
     2: {"lanes": 4, "warps": 1, "ahead": 1},
     3: {"lanes": 4, "warps": 1, "ahead": 1},
 }
+HALF_BACKWARD: dict[int, dict[str, int]] = BACKWARD | {2: {"lanes": 4, "warps": 1, "registers": 128}}
 
 
 @dataclass(frozen=True)
@@ -219,12 +220,12 @@ def _forward_tile(steps: Sequence[int], rank: int, *, half: bool) -> Tile:
     return Tile(tiles, rows, **table[min(len(steps), 3)])
 
 
-def _backward_tile(steps: Sequence[int], rank: int, *, half: bool = False) -> Tile:
+def _backward_tile(steps: Sequence[int], rank: int, *, half: bool) -> Tile:
     rows = _rows(steps)
     tiles = cdiv(max(steps), rows)
     # A thread holds keys, X, gradients of scores, of keys and of each rank's factors: they must stay in registers.
     if len(steps) * tiles * rows * (3 + rank) <= 1024:
-        return Tile(tiles, rows, **BACKWARD[min(len(steps), 3)])
+        return Tile(tiles, rows, **(HALF_BACKWARD if half else BACKWARD)[min(len(steps), 3)])
     return Tile(tiles, rows, lanes=2, warps=1) if rows == 16 else Tile(tiles, rows, lanes=4, warps=4)
 
 
