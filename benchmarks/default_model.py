@@ -432,7 +432,7 @@ def ship(runs: Sequence[Path], out: Path, confidence_file: Path | None = None) -
 
 
 def score(options: argparse.Namespace) -> None:
-    """The shipped models on the official-val frames, which nothing was chosen by."""
+    """The shipped models on the official-val frames, after everything but the rule for the English was chosen."""
     from hoca.captioning import load
     from hoca.checkpoint import SHIPPED
     from hoca.data import FolderDataset, evaluation_batches
