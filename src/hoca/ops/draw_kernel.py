@@ -62,7 +62,7 @@ def draw_kernel(
             number = tl.minimum(tl.sum((up_to <= target).to(tl.int32), axis=0), LINES - 1)
             start = before + tl.sum(tl.where(line < number, of_lines, 0.0), axis=0)
             word = first + number * LINE + place
-            score_of_line, of_line = load_scores(scores, blocked, word, V)
+            _, of_line = load_scores(scores, blocked, word, V)
             weight = tl.exp((of_line - largest) * sharpness)
             passed = tl.sum((start + tl.cumsum(weight.to(tl.float64), axis=0) <= target).to(tl.int32), axis=0)
             found = tl.minimum(first + number * LINE + passed, tl.max(tl.where(weight > 0, word, 0), axis=0))
