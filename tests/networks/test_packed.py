@@ -9,11 +9,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from hoca.networks.dinov2 import attend, attend_by_products
 from hoca.networks.packed import PackedLinear, onednn_is_available
 
 from .test_dinov2 import pictures, tiny
 
-pytestmark = pytest.mark.skipif(not onednn_is_available(), reason="this build of torch has no oneDNN")
+pytestmark = pytest.mark.skipif(not onednn_is_available(torch.float32), reason="this build of torch has no oneDNN")
 
 
 @pytest.mark.parametrize("shape", [(1, 7), (3, 5, 7), (2, 257, 64)])
@@ -37,6 +38,35 @@ def test_a_packed_network_gives_the_same_features(side: int) -> None:
     assert not any(isinstance(part, nn.Linear) for part in packed.modules())
     with torch.inference_mode():
         torch.testing.assert_close(packed(batch), network(batch), atol=1e-5, rtol=1e-5)
+
+
+def test_a_packed_network_in_bfloat16_is_as_close_to_float32_as_a_plain_one() -> None:
+    if not onednn_is_available(torch.bfloat16):
+        pytest.skip("oneDNN has no bfloat16 on this processor")
+    exact, batch = tiny(), pictures(98)
+    plain = copy.deepcopy(exact).bfloat16()
+    packed = copy.deepcopy(plain)
+    packed.pack()
+    with torch.inference_mode():
+        expected, errors = exact(batch), []
+        for network in (plain, packed):
+            errors.append(float((network(batch) - expected).norm() / expected.norm()))
+    assert errors[1] < 1.5 * errors[0] < 0.05
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 2, 5), (2, 50, 6, 64)])
+def test_attention_by_products_is_attention(shape: tuple[int, int, int, int]) -> None:
+    videos, tokens, heads, width = shape
+    qkv = torch.randn(videos, tokens, 3 * heads * width)
+    torch.testing.assert_close(attend_by_products(qkv, heads), attend(qkv, heads), atol=1e-5, rtol=1e-5)
+
+
+def test_what_all_keys_have_in_common_costs_no_digits_of_bfloat16() -> None:
+    """Scores of 128 to 256 lie on whole numbers in bfloat16."""
+    query, value, key = torch.randn(3, 1, 50, 64)
+    qkv = torch.cat([query, key + 400 * query.mean(1, keepdim=True), value], dim=-1).bfloat16()
+    expected = attend(qkv.float(), 1)
+    assert float((attend_by_products(qkv, 1).float() - expected).abs().max()) < 0.05
 
 
 def test_a_build_without_onednn_computes_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "bf16", "int8")
 
 @runtime_checkable
 class Packable(Protocol):
-    """A network that can rearrange its weights for float32 on a CPU."""
+    """A network that can rearrange its weights for a CPU."""
 
     def pack(self) -> None: ...
 
@@ -53,7 +53,7 @@ class Network:
                 part.weight.data = part.weight.data.contiguous(memory_format=order)
         if precision == "int8":
             module = _in_int8(module, device)
-        elif isinstance(module, Packable) and device.type == "cpu" and dtype == torch.float32:
+        elif isinstance(module, Packable) and device.type == "cpu":
             module.pack()
         return cls(module, device)
 

@@ -1,6 +1,7 @@
 """Linear layers in oneDNN: weights arranged once for this processor, and what follows a product done in its pass.
 
-torch gives float32 products on a CPU to MKL, which uses half of the vector width on processors that are not Intel's.
+torch gives float32 products on a CPU to MKL, which uses half of the vector width on processors that are not Intel's, and
+arranges the weights of bfloat16 products anew for each.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 
-def onednn_is_available() -> bool:
-    """Whether this build of torch has oneDNN's products."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+def onednn_is_available(dtype: torch.dtype) -> bool:
+    """Whether this build of torch has oneDNN's products, and this processor those of the type."""
+    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class PackedLinear(nn.Module):
-    """scale ∘ (W x + b), then GELU, or plus another tensor: in float32, on a CPU, without gradients."""
+    """scale ∘ (W x + b), then GELU, or plus another tensor: on a CPU, without gradients."""
 
     def __init__(self, layer: nn.Linear, *, scale: Tensor | None = None, gelu: bool = False) -> None:
         super().__init__()
