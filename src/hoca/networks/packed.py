@@ -1,7 +1,7 @@
 """Linear layers in oneDNN: weights arranged once for this processor, and what follows a product done in its pass.
 
-torch gives float32 products on a CPU to MKL, which uses half of the vector width on processors that are not Intel's, and
-arranges the weights of bfloat16 products anew for each.
+torch gives float32 products on a CPU to MKL, which uses half of the vector width on processors that are not Intel's. It
+arranges weights of bfloat16 anew for each product.
 """
 
 from __future__ import annotations
