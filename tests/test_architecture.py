@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "hoca"
-GROUND = {"errors", "files", "tables", "options", "progress", "devices", "threads", "isolated"}
+GROUND = {"errors", "files", "tables", "options", "progress", "devices", "threads", "isolated", "garbage"}
 PACKAGES = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
 PACKAGES |= {path.stem for path in SOURCE.glob("*.py") if not path.stem.startswith("__")}
 Arrows = set[tuple[str, str]]

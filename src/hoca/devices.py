@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from hoca.errors import UserError
+from hoca.garbage import no_garbage_collection
 from hoca.options import shortened
 
 
@@ -49,11 +49,5 @@ def capturing(graph: torch.cuda.CUDAGraph, **options: Any) -> Iterator[None]:
 
     What an earlier run left may hold graphs, whose end would break a capture.
     """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with torch.cuda.graph(graph, capture_error_mode="thread_local", **options):
-            yield
-    finally:
-        if collecting:
-            gc.enable()
+    with no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local", **options):
+        yield

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from hoca.cli.help import DATA, MEASUREMENTS, Commands
+from hoca.garbage import no_garbage_collection
 
 app = Commands(
     pretty_exceptions_enable=False,
@@ -53,13 +54,12 @@ def _hoca(
 @contextmanager
 def importing_torch() -> Iterator[None]:
     """Look for no garbage meanwhile, nor later in what was made: torch is half a million objects that all stay."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():  # a second call would keep what has become garbage since
-            gc.freeze()
-        gc.enable()
+    with no_garbage_collection():
+        try:
+            yield
+        finally:
+            if not gc.get_freeze_count():  # a second call would keep what has become garbage since
+                gc.freeze()
 
 
 def _threads(count: int | None) -> int | None:

@@ -16,6 +16,7 @@ from hoca.data.corpus import Corpus, Video, captions_file, read_corpus
 from hoca.data.problems import OnProblem, Problems, Report
 from hoca.errors import BadDataset, UnknownName, UserError, nearest
 from hoca.features.store import FeatureStore, Header, ordered
+from hoca.garbage import no_garbage_collection
 
 
 class FolderDataset:
@@ -26,6 +27,7 @@ class FolderDataset:
     on_problem: "stop" at the first problem, or "skip" what has one and `report` the counts.
     """
 
+    @no_garbage_collection()
     def __init__(
         self,
         folder: Path | str,

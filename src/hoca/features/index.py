@@ -22,6 +22,7 @@ import numpy as np
 
 from hoca.errors import UserError
 from hoca.files import replacing
+from hoca.garbage import no_garbage_collection
 
 NAME = ".headers.npz"
 WORTHWHILE = 1000  # headers that had to be read: fewer are read again in no time
@@ -52,6 +53,7 @@ class Header(NamedTuple):
 Stamp = tuple[int, int]  # when a file was last written, in nanoseconds, and its bytes
 
 
+@no_garbage_collection()
 def headers_of(folder: Path, suffix: str, read: Callable[[str], Header]) -> dict[str, Header | UserError]:
     """The header of every file in a folder, by its name without the suffix, sorted; an error in place of a damaged one.
 

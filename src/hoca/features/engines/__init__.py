@@ -15,6 +15,7 @@ from hoca.features.engines.videos import VideoFile, find
 from hoca.features.index import Header
 from hoca.features.store import FeatureStore, is_current
 from hoca.files import printable
+from hoca.garbage import no_garbage_collection
 from hoca.media.source import unopened
 from hoca.progress import bar, console, say
 
@@ -39,17 +40,18 @@ def extract_all(
     """
     if not specification:
         raise UserError("nothing to extract: image, motion and audio are all none; choose a backbone for one of them")
-    found = find(videos)
-    store.sweep()
     summary = Summary()
     waiting = []
-    stored = store.survey()
-    for video in found:
-        outcome = _settled(video, store, stored.get(video.id), specification)
-        if outcome is None:
-            waiting.append(video)
-        else:
-            _note(summary, outcome)
+    with no_garbage_collection():
+        found = find(videos)
+        store.sweep()
+        stored = store.survey()
+        for video in found:
+            outcome = _settled(video, store, stored.get(video.id), specification)
+            if outcome is None:
+                waiting.append(video)
+            else:
+                _note(summary, outcome)
     try:
         if waiting:
             for outcome in _shown(_engine(engine)(waiting, store, specification, settings), len(waiting)):
