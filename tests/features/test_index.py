@@ -66,6 +66,20 @@ def test_an_index_that_is_damaged_or_lost_costs_time_alone(store: FeatureStore, 
     assert place.stat().st_size > 1000  # made anew
 
 
+def test_an_index_in_another_order_that_names_a_file_twice_changes_nothing(store: FeatureStore) -> None:
+    expected, place = store.survey(), store.folder / index.NAME
+    with np.load(place) as file:
+        parts = dict(file)
+    ids = parts["ids"].tobytes().split(b"\0")[::-1]
+    ids[0] = ids[1]
+    parts["ids"] = np.frombuffer(b"\0".join(ids), np.uint8)
+    with place.open("wb") as changed:
+        np.savez(changed, **parts)
+    found = store.survey()
+    assert found == expected
+    assert list(found) == sorted(found)
+
+
 def test_a_file_damaged_after_it_was_indexed_is_named(store: FeatureStore) -> None:
     store.path("v7").write_bytes(b"cut")
     assert isinstance(store.survey()["v7"], UserError)

@@ -60,20 +60,22 @@ def headers_of(folder: Path, suffix: str, read: Callable[[str], Header]) -> dict
     Equal parts of headers are one object in memory, so that a million of them fit.
     """
     known = _Index.read(folder / NAME)
-    kinds: dict[str, Header] = {}
-    found: dict[str, Header | UserError] = {}
+    current = bytearray(len(known.times))
     fresh: dict[str, Stamp] = {}
     for id, stamp in _stamps(folder, suffix):
-        header = known.header(id, stamp)
-        if header is None:
+        row = known.row(id, stamp)
+        if row is None:
             fresh[id] = stamp
-            try:
-                found[id] = _sharing(read(id), kinds)
-            except UserError as error:
-                found[id] = error
         else:
-            found[id] = header
-    headers = {id: found[id] for id in sorted(found)}
+            current[row] = True
+    kinds: dict[str, Header] = {}
+    headers: dict[str, Header | UserError] = {}
+    # What the index knows is sorted in it already, which makes sorting all of them a matter of one look at each.
+    for id in sorted([*(id for id, row in known.rows.items() if current[row]), *fresh]):
+        try:
+            headers[id] = _sharing(read(id), kinds) if id in fresh else known.header(id)
+        except UserError as error:
+            headers[id] = error
     if len(fresh) >= WORTHWHILE:
         with suppress(OSError):  # a folder that may only be read
             rows = ((id, fresh.get(id), header) for id, header in headers.items() if isinstance(header, Header))
@@ -120,11 +122,13 @@ class _Index:
         row = self.rows[id]
         return self.times[row], self.lengths[row]
 
-    def header(self, id: str, stamp: Stamp) -> Header | None:
+    def row(self, id: str, stamp: Stamp) -> int | None:
         """That of a file which is as it was."""
         row = self.rows.get(id)
-        if row is None or self.times[row] != stamp[0] or self.lengths[row] != stamp[1]:
-            return None
+        return None if row is None or self.times[row] != stamp[0] or self.lengths[row] != stamp[1] else row
+
+    def header(self, id: str) -> Header:
+        row = self.rows[id]
         like, duration, size = self.kinds[self.kind[row]], self.durations[row], self.sizes[row]
         return Header(
             *(like.shapes, like.specification, like.absent),
