@@ -77,6 +77,20 @@ def test_matrices_are_drawn(tmp_path: Path, attends: bool) -> None:
         assert f"<!-- {drawn} -->" in text, drawn
 
 
+def test_captions_of_several_models_are_drawn_one_below_the_other(tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    captions = (said(), replace(tagged(said(("a", "dog"))), model="another"))
+    attention_figure(captions, tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text()
+    for drawn in ("a-model: ", "another: a dog", "choice of fusion"):
+        assert f"<!-- {drawn}" in text, drawn
+    for name, drawn in (("both", captions), ("first", captions[0])):
+        attention_figure(drawn, tmp_path / f"{name}.png")
+    heights = {name: imread(tmp_path / f"{name}.png").shape[0] for name in ("both", "first")}
+    assert heights["both"] - heights["first"] == pytest.approx(150 * (1.3 + 4 * 0.26), abs=2)
+
+
 def test_a_model_that_explains_nothing_has_no_figure(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the model a-model cannot tell what its words looked at"):
         attention_figure(replace(said(), modalities=()), tmp_path / "figure.png")

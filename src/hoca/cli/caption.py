@@ -222,10 +222,10 @@ def explain(
     limits = from_arguments(media.DecodeLimits, limit)
     wanted: dict[str, Any] = {"beam": beam, "category": category, "limits": limits, "device": device}
     explained = explain_video(video, model, compare=compare or (), **wanted)
-    if figure is not None:
-        attention_figure(explained.captions[0], figure)
     if out is not None:
         write_report(explained, out)
+    if figure is not None:
+        attention_figure(explained.captions, figure)
     for found in explained.captions:
         print(escaped(f"{found.model}: {found.text}" if compare else found.text))
 

@@ -18,6 +18,7 @@ from hoca.media.clock import Spans
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 COLOURS = ("#c0392b", "#27ae60", "#2980b9", "#8e44ad", "#d35400")  # red, green, blue as in the paper, then others
 OTHER = "#7f8c8d"  # of what is no modality
@@ -25,13 +26,35 @@ Bars = list[tuple[str, tuple[float, ...], str]]  # name, value at each word, col
 
 
 def attention_figure(
-    caption: ModelCaption, path: Path, title: str = "", truth: Sequence[tuple[Mapping[str, Spans], str]] = ()
+    captions: ModelCaption | Sequence[ModelCaption],
+    path: Path,
+    title: str = "",
+    truth: Sequence[tuple[Mapping[str, Spans], str]] = (),
 ) -> None:
     """What the model can tell, from the left: per word what it chose and how much each modality counts, β; for each
-    modality which steps, α; matrices; and what was found in the whole video.
+    modality which steps, α; matrices; and what was found in the whole video. Several captions: one below the other.
 
-    truth: seconds of each modality that were to be looked at, or not, and the colour to frame them in.
+    title: of a single caption, its words by default. truth: seconds of each modality that were to be looked at, or not,
+    and the colour to frame them in.
     """
+    several = (captions,) if isinstance(captions, ModelCaption) else tuple(captions)
+    sizes = [(3.4 + 2.1 * _columns(caption), 1.3 + 0.26 * max(4, len(caption.words))) for caption in several]
+    heights = [height for _, height in sizes]
+    figure = new_figure(width=max(width for width, _ in sizes), height=sum(heights))
+    parts = figure.subfigures(len(several), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for caption, part in zip(several, parts, strict=True):
+        name = title if len(several) == 1 else f"{caption.model}: {' '.join(caption.words)}"
+        _draw(part, caption, name or " ".join(caption.words), truth)
+    save(figure, path, dpi=150)
+
+
+def _columns(caption: ModelCaption) -> int:
+    return len(caption.modalities) + len(caption.choices) + len(caption.found) + len(caption.matrices)
+
+
+def _draw(
+    figure: FigureBase, caption: ModelCaption, title: str, truth: Sequence[tuple[Mapping[str, Spans], str]]
+) -> None:
     words, modalities = caption.words, list(zip(caption.modalities, cycle(COLOURS), strict=False))
     colours = {modality.name: colour for modality, colour in modalities}
     bars = _bars(caption, colours)
@@ -39,8 +62,6 @@ def attention_figure(
         raise UserError(f"the model {caption.model} cannot tell what its words looked at: there is no figure to draw")
     of_words = {name: each for name, each in caption.matrices.items() if each.rows.kind == "words"}
     others = {name: each for name, each in caption.matrices.items() if each.rows.kind != "words"}
-    columns = len(modalities) + len(caption.choices) + len(caption.found) + len(caption.matrices)
-    figure = new_figure(width=3.4 + 2.1 * columns, height=1.3 + 0.26 * max(4, len(words)))
     by_word = len(bars) + len(modalities) + len(of_words)
     widths = [1.1] * len(bars) + [1.0] * (len(modalities) + len(caption.matrices) + len(caption.found))
     grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
@@ -67,8 +88,7 @@ def attention_figure(
         axis.set_yticks(range(len(matrix.values)), _labels(matrix.rows), fontsize=9)
     for place, (what, items) in enumerate(caption.found.items(), start=by_word + len(others)):
         _draw_found(figure.add_subplot(grid[place]), what, items)
-    figure.suptitle("\n".join(textwrap.wrap(title or " ".join(words), 30 + 20 * columns)), fontsize=11)
-    save(figure, path, dpi=150)
+    figure.suptitle("\n".join(textwrap.wrap(title, 30 + 20 * _columns(caption))), fontsize=11)
 
 
 def _bars(caption: ModelCaption, colours: dict[str, str]) -> list[tuple[str, Bars]]:
