@@ -140,9 +140,9 @@ def test_a_report_says_how_sure_the_model_is_where_it_can_tell() -> None:
     sure, unsure = replace(said(), confidence=0.618), replace(said(), confidence=0.14, unsure=True)
     page = report(explanation(sure, unsure, said()))
     assert [caption["confidence"] for caption in content(page)["captions"]] == [0.618, 0.14, None]
-    assert [caption["sure"] for caption in content(page)["captions"]] == ["sure 62 %", "unsure (14 %)", None]
+    assert [caption["sure"] for caption in content(page)["captions"]] == ["confidence 62 %", "unsure (14 %)", None]
     without_scripts = page[page.index("<main") : page.index("</main>")]
-    assert re.findall(r"<p>(.*?)</p>", without_scripts) == ["sure 62 %", "unsure (14 %)"]
+    assert re.findall(r"<p>(.*?)</p>", without_scripts) == ["confidence 62 %", "unsure (14 %)"]
 
 
 def test_a_file_with_sound_alone_has_a_report(run: Path, tmp_path: Path) -> None:

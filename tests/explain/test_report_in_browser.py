@@ -174,7 +174,7 @@ def test_how_sure_the_model_is_stands_beside_the_sentence(browser: Browser, tmp_
     page = Visit(browser, (tmp_path / "sure.html").as_uri(), viewport={"width": 390, "height": 800}).page
     shown = [caption.locator(".sentence .sure") for caption in page.locator(".caption").all()]
     assert [each.count() for each in shown] == [1, 1, 0]
-    assert [each.inner_text() for each in shown[:2]] == ["sure 62 %", "unsure (14 %)"]
+    assert [each.inner_text() for each in shown[:2]] == ["confidence 62 %", "unsure (14 %)"]
     assert "how likely this sentence is" in (shown[0].get_attribute("title") or "")
     colours = [each.evaluate("element => getComputedStyle(element).color") for each in shown[:2]]
     assert colours[0] != colours[1]

@@ -136,7 +136,7 @@ def sure(caption: ModelCaption) -> str | None:
     if caption.confidence is None:
         return None
     share = f"{100 * caption.confidence:.0f} %"
-    return f"unsure ({share})" if caption.unsure else f"sure {share}"
+    return f"unsure ({share})" if caption.unsure else f"confidence {share}"
 
 
 def _modality(modality: Modality) -> dict[str, Any]:
