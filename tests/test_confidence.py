@@ -72,6 +72,20 @@ def test_unsure_sentences_are_marked_and_the_mark_is_explained_once(hoca: Comman
     assert "?" not in told["text"]
 
 
+@pytest.mark.parametrize(
+    ("bias", "options", "why"),
+    [(1.0, ["--json"], "--format json has no marks"), (1.0, ["--beam", "1"], "greedy"), (None, [], "not calibrated")],
+)
+def test_a_bound_that_marks_nothing_says_so(
+    hoca: Command, data: Path, run: Path, bias: float | None, options: list[str], why: str
+) -> None:
+    used = run if bias is None else model(run, bias=bias)
+    result = hoca("caption", clip(data), "--model", used, "--min-confidence", "0.5", *options)
+    assert result.code == 0
+    assert result.err.count("--min-confidence") == 1
+    assert why in result.err
+
+
 def test_a_file_without_pictures_says_that_nothing_was_seen(hoca: Command, data: Path, run: Path) -> None:
     sound = data / "sound.wav"
     _write_wav(sound)

@@ -37,6 +37,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
 
 def test_a_model_is_a_file_a_runs_best_checkpoint_or_the_one_that_is_shipped(tmp_path: Path) -> None:
     assert locate() == locate("default") == SHIPPED
+    (tmp_path / "a.safetensors").touch()
     assert locate(tmp_path / "a.safetensors") == tmp_path / "a.safetensors"
     with pytest.raises(UserError, match=r"holds no trained model \(.*best.safetensors is missing\): train one"):
         locate(tmp_path)
@@ -54,4 +55,5 @@ def test_the_shipped_sibling_goes_by_its_name_unless_a_run_has_it(
     assert locate("hoca-u").is_file()
     (tmp_path / "hoca-u").write_bytes(b"")
     assert locate("hoca-u") == Path("hoca-u")
-    assert locate(tmp_path / "hoca-x") == tmp_path / "hoca-x"
+    with pytest.raises(UserError, match=r"no checkpoint hoca-x: give .* or one of default, hoca-u$"):
+        locate("hoca-x")

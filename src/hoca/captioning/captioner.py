@@ -306,7 +306,7 @@ def _refusal(video: Path | str, extracted: Extracted) -> UnreadableVideo | None:
     """Why there is nothing to caption in these features; None where there is."""
     if not extracted.features:
         why = "; ".join(dict.fromkeys(extracted.absent.values()))
-        return UnreadableVideo(f"{video}: nothing to caption ({why})")
+        return UnreadableVideo(f"{video}: {why}")
     for modality, values in extracted.features.items():
         if not (np.abs(values) <= LARGEST).all():
             return UnreadableVideo(f"{video}: its {modality} features are not finite, or huge: is it damaged?")

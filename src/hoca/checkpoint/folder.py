@@ -10,6 +10,7 @@ from hoca.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from hoca.errors import BadCheckpoint, UserError
 
 SHIPPED = Path(__file__).resolve().parent.parent / "shipped" / "default.safetensors"
+NAMES = tuple(sorted(path.stem for path in SHIPPED.parent.glob("*.safetensors")))  # of the models that hoca ships
 
 
 class Checkpoints:
@@ -64,8 +65,12 @@ def locate(model: Path | str | None = None) -> Path:
     if model is None or str(model) == SHIPPED.stem:
         return SHIPPED
     path = Path(model)
-    if not path.exists() and path in {Path(shipped.stem) for shipped in SHIPPED.parent.glob("*.safetensors")}:
-        return SHIPPED.with_stem(path.name)
+    if not path.exists():
+        if str(model) in NAMES:
+            return SHIPPED.with_stem(path.name)
+        raise BadCheckpoint(
+            f"there is no run and no checkpoint {path}: give a run folder, a checkpoint, or one of {', '.join(NAMES)}"
+        )
     if not path.is_dir():
         return path
     best = Checkpoints(path).best

@@ -99,6 +99,7 @@ def caption(
     limits = from_arguments(media.DecodeLimits, limit)
     if features is not None:
         job = _job(model, device, beam, category)
+        _check_marks(job, format, min_confidence)
         _end(job, caption_stored(job, features, videos or [], format, _style(min_confidence), out))
         return
     with inputs(videos or [], limits.bytes) as files:
@@ -109,6 +110,7 @@ def caption(
             options = {"hints": format == "text", "batch_size": batch_size}
             job = _job(model, device, beam, category, decoders=decoders, **options, **cut)
             style = _style(min_confidence, in_segments)
+            _check_marks(job, format, min_confidence)
             try:
                 caption_files(job, model, files, format, style, out, report)
             except KeyboardInterrupt:
@@ -123,6 +125,18 @@ def _style(min_confidence: float | None, in_segments: bool = False) -> Style:
     from hoca.cli.rows import Style
 
     return Style(False, UNSURE if min_confidence is None else min_confidence, in_segments)
+
+
+def _check_marks(job: Job, format: str, min_confidence: float | None) -> None:
+    """Say so where --min-confidence was given and marks nothing."""
+    if min_confidence is None:
+        return
+    if format != "text":
+        say(f"--min-confidence marks sentences in text: --format {format} has no marks")
+    elif job.captioner.confidence is None:
+        say("--min-confidence marks nothing: the model was not calibrated, so it gives no confidence")
+    elif job.search.beam == 1:
+        say("--min-confidence marks nothing: a greedy search (--beam 1) gives no confidence")
 
 
 def _end(job: Job, count: int) -> None:

@@ -73,7 +73,7 @@ def _threads(count: int | None) -> int | None:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Model = Annotated[Path, typer.Option("--model", metavar="MODEL", help="A run folder or a checkpoint.")]
 ModelOrDefault = Annotated[
-    str, typer.Option("--model", metavar="MODEL", help="A run folder, a checkpoint, or `default`.")
+    str, typer.Option("--model", metavar="MODEL", help="A run folder, a checkpoint, `default` or `hoca-u`.")
 ]
 Beam = Annotated[int | None, typer.Option(min=1, metavar="N", help="Width of the search; 1 is greedy.")]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu or cuda.")]
