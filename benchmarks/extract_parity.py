@@ -4,9 +4,9 @@
 
 reads a feature store of the MSR-VTT clips, or several whose modalities are put together (a later one wins; image
 features by different backbones are compared apart); without one (`--clips 10`) it extracts that many clips itself. The
-pictures in images/samples are extracted in any case. Needs the research data (HOCA_DATA, or ../shared/data). Writes
-results/extract-parity.csv: cosine per step, least and median, and the worst clips by name with what is known about
-them. What was not compared keeps its rows.
+pictures in images/samples are extracted in any case, in float32 and in bfloat16. Needs the research data (HOCA_DATA, or
+../shared/data). Writes results/extract-parity.csv: cosine per step, least and median, and the worst clips by name with
+what is known about them. What was not compared keeps its rows.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ WORST = 3
 Features = dict[str, np.ndarray]
 IMAGES = ("dinov2-small", "efficientnet-lite2")  # the backbones whose features are stored
 NAMES = (*IMAGES, "motion", "audio")
+PRECISIONS = {"float32": "", "bf16": "bfloat16, "}  # in which pictures are compared → what their row says of it
 
 
 def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -163,18 +164,18 @@ def kept_rows(table: Path, rows: list[dict[str, object]]) -> list[dict[str, obje
     return sorted(rows, key=lambda row: (NAMES.index(_kind(row)[0]), _kind(row)[1]))
 
 
-def _kind(row: dict[str, Any]) -> tuple[str, bool]:
-    """What a row compares, and whether on pictures."""
+def _kind(row: dict[str, Any]) -> tuple[str, str]:
+    """What a row compares, and on which pictures, if any."""
     name, _, rest = str(row["what"]).partition(", ")
-    return name, rest.endswith("pictures")
+    return name, rest if rest.endswith("pictures") else ""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", nargs="*", type=Path)
-    parser.add_argument("--clips", type=int, default=10, help="how many to extract where no store is given")
+    parser.add_argument("--clips", type=int, default=10, help="how many to extract where no store is given; 0 for none")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--precision", default="auto", help="of clips")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "extract-parity.csv")
     chosen = parser.parse_args()
     with open(DATA / "msrvtt" / "clips.csv", encoding="utf-8", newline="") as file:
@@ -184,8 +185,9 @@ def main() -> None:
     rows = list(compare(made, {line[key]: line for line in table}))
     for backbone in IMAGES:
         wanted = expected_pictures(backbone)
-        each = {id: cosines(values, wanted[id]) for id, values in pictures(backbone, chosen.device, chosen.precision)}
-        rows.append(row(f"{backbone}, 60 pictures", each))
+        for precision, told in PRECISIONS.items():
+            each = {id: cosines(values, wanted[id]) for id, values in pictures(backbone, chosen.device, precision)}
+            rows.append(row(f"{backbone}, {told}60 pictures", each))
     rows = kept_rows(chosen.out, rows)
     with replacing(chosen.out) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
