@@ -372,9 +372,10 @@ def markdown(data: Data, rows: Sequence[Row]) -> str:
             [row for row in mine if (row["system"], row["objective"]) == (system, objective)]
             for objective in (XE, REWARD)
         )
+        on_gpu = [row for row in of_xe if row["device"] != "CPU"]
         cost = [
             f"{float(of_xe[0]['parameters']) / 1e6:.1f} M" if of_xe else "",
-            *(_mean(of_xe, name, 1) for name in ("seconds_an_epoch", "captions_a_second")),
+            *(_mean(on_gpu, name, 1) for name in ("seconds_an_epoch", "captions_a_second")),
         ]
         scores = [_mean(runs, name, 100, spread=True) for runs in (of_xe, of_reward) for name in SCORES]
         known = entry(system)
