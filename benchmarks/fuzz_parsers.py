@@ -82,8 +82,14 @@ def outside(name: str, options: argparse.Namespace) -> dict[str, object]:
 
 
 def write(rows: list[dict[str, object]], out: Path) -> None:
+    """In place of the rows of the same parsers; those of the others stay."""
     from hoca.files import replacing
 
+    if out.is_file():
+        with open(out, newline="", encoding="utf-8") as file:
+            tried = {row["parser"] for row in rows}
+            rows = [*rows, *(row for row in csv.DictReader(file) if row["parser"] not in tried)]
+    rows.sort(key=lambda row: [*PARSERS].index(str(row["parser"])))
     with replacing(out) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         table.writeheader()

@@ -35,6 +35,13 @@ def _store(path: Path) -> None:
     store[path.stem]
 
 
+def _index(path: Path) -> None:
+    from hoca.features import FeatureStore, index
+
+    path.replace(path.with_name(index.NAME))
+    FeatureStore(path.parent).survey()
+
+
 def _hdf5(path: Path) -> None:
     from hoca.features.hdf5_file import answers
 
@@ -82,6 +89,7 @@ def _captions(path: Path) -> None:
 
 PARSERS: dict[str, tuple[str, Parser]] = {
     "store": (".safetensors", _store),
+    "index": (".npz", _index),
     "hdf5": (".h5", _hdf5),
     "vectors": (".npz", _vectors),
     "recipe": (".yaml", _recipe),
@@ -99,17 +107,20 @@ def seeds(name: str, folder: Path) -> Iterator[bytes]:
 
     import numpy as np
 
-    from hoca.features import FeatureStore
+    from hoca.features import FeatureStore, index
     from tests.assets import test_provided
     from tests.checkpoint import test_model
     from tests.data import test_corpus, test_vectors
-    from tests.features import test_hdf5
+    from tests.features import test_hdf5, test_index
     from tests.training import test_recipe
 
     path = folder / "seed"
     if name == "store":
         FeatureStore(folder).write("s", {"image": np.ones((2, 3))}, specification={"image": {"backbone": "x"}})
         yield (folder / "s.safetensors").read_bytes()
+    elif name == "index":
+        content = (test_index.indexed(folder).folder / index.NAME).read_bytes()
+        yield from (content, *(damage(content) for damage in test_index.DAMAGED.values()))
     elif name == "hdf5":
         for write in (test_hdf5.per_video, test_hdf5.per_group, test_hdf5.one_array):
             write(path)

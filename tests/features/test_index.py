@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +17,26 @@ MADE = {"image": {"backbone": "one", "steps": 2}}
 MANY = index.WORTHWHILE
 
 
+OLD = 10**18  # nanoseconds since 1970: in 2001
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> FeatureStore:
     """A store that has its index."""
-    store = FeatureStore(tmp_path)
+    return indexed(tmp_path)
+
+
+def indexed(folder: Path, *, written: int | None = OLD) -> FeatureStore:
+    store = FeatureStore(folder)
     store.write("v", {"image": np.ones((2, 3))}, specification=MADE, absent={"audio": "silent"}, duration=2.5, size=7)
     content = store.path("v").read_bytes()
     for number in range(MANY - 1):
         store.path(f"v{number}").write_bytes(content)
+    if written is not None:
+        for path in folder.iterdir():
+            os.utime(path, ns=(written, written))
     store.survey()
-    assert (tmp_path / index.NAME).is_file()
+    assert (folder / index.NAME).is_file()
     return store
 
 
@@ -55,15 +67,56 @@ def test_files_that_are_as_they_were_are_not_opened(store: FeatureStore, monkeyp
     assert found["v3"].specification == {"image": {"backbone": "two"}}  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no index", None])
-def test_an_index_that_is_damaged_or_lost_costs_time_alone(store: FeatureStore, content: bytes | None) -> None:
+def encrypted(content: bytes) -> bytes:
+    """As if its first part needed a password."""
+    place = content.index(b"PK\x01\x02") + 8
+    return content[:place] + b"\x01" + content[place + 1 :]
+
+
+def changed(content: bytes, **parts: np.ndarray) -> bytes:
+    with np.load(io.BytesIO(content)) as file:
+        whole = dict(file) | parts
+    np.savez(made := io.BytesIO(), **whole)
+    return made.getvalue()
+
+
+def compressed(content: bytes) -> bytes:
+    with np.load(io.BytesIO(content)) as file:
+        np.savez_compressed(made := io.BytesIO(), **dict(file))
+    return made.getvalue()
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "no archive": lambda content: b"PK\x03\x04 no index",
+    "cut off": lambda content: content[: len(content) // 2],
+    "encrypted": encrypted,
+    "compressed": compressed,
+    "deeply nested": lambda content: changed(content, kinds=np.frombuffer(b"[" * 100_000, np.uint8)),
+    "no text": lambda content: content.replace(b"'descr'", b"'descr\x00"),
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGED, "lost"])
+def test_an_index_that_is_damaged_or_lost_costs_time_alone(store: FeatureStore, damage: str) -> None:
     expected, place = store.survey(), store.folder / index.NAME
-    if content is None:
+    content = place.read_bytes()
+    if damage == "lost":
         place.unlink()
     else:
-        place.write_bytes(content)
+        place.write_bytes(DAMAGED[damage](content))
     assert store.survey() == expected
-    assert place.stat().st_size > 1000  # made anew
+    assert place.read_bytes()[:4] == content[:4]  # made anew
+    assert place.stat().st_size == len(content)
+
+
+def test_a_file_so_new_that_its_time_may_not_tell_is_read_again(tmp_path: Path) -> None:
+    store = indexed(tmp_path, written=None)
+    time = os.stat(store.path("v")).st_mtime_ns
+    store.write("w", {"image": np.ones((2, 3))}, specification={"image": {"backbone": "two", "steps": 2}}, wait=False)
+    store.path("v").write_bytes(store.path("w").read_bytes())
+    os.utime(store.path("v"), ns=(time, time))  # as on a file system whose clock ticks every second
+    assert store.survey()["v"].specification["image"]["backbone"] == "two"  # type: ignore[union-attr]
 
 
 def test_an_index_in_another_order_that_names_a_file_twice_changes_nothing(store: FeatureStore) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 import zipfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,11 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hoca.errors import UserError
+from hoca.features.npy import DAMAGE, UNREADABLE
 from hoca.files import replacing
 from hoca.garbage import no_garbage_collection
 
 NAME = ".headers.npz"
 WORTHWHILE = 1000  # headers that had to be read: fewer are read again in no time
+COARSE = 2_000_000_000  # nanoseconds between two ticks of the coarsest clock of a file system
 
 
 class Header(NamedTuple):
@@ -59,6 +62,7 @@ def headers_of(folder: Path, suffix: str, read: Callable[[str], Header]) -> dict
 
     Equal parts of headers are one object in memory, so that a million of them fit.
     """
+    begun = time.time_ns()
     known = _Index.read(folder / NAME)
     current = bytearray(len(known.times))
     fresh: dict[str, Stamp] = {}
@@ -78,8 +82,13 @@ def headers_of(folder: Path, suffix: str, read: Callable[[str], Header]) -> dict
             headers[id] = error
     if len(fresh) >= WORTHWHILE:
         with suppress(OSError):  # a folder that may only be read
-            rows = ((id, fresh.get(id), header) for id, header in headers.items() if isinstance(header, Header))
-            _write(folder / NAME, ((id, stamp or known.stamp(id), header) for id, stamp, header in rows))
+            rows = (
+                (id, fresh.get(id) or known.stamp(id), header)
+                for id, header in headers.items()
+                if isinstance(header, Header)
+            )
+            # A file so new may be written again within the same tick of its clock: its header is read once more.
+            _write(folder / NAME, (row for row in rows if row[1][0] < begun - COARSE))
     return headers
 
 
@@ -141,6 +150,8 @@ class _Index:
         """An empty one where the file is not there or damaged."""
         try:
             with np.load(path, allow_pickle=False) as file:
+                if any(part.compress_type != zipfile.ZIP_STORED for part in file.zip.infolist()):
+                    raise ValueError("compressed, which no index is: what it takes in memory is not known")
                 ids = os.fsdecode(file["ids"].tobytes()).split("\0")
                 kinds = [Header.checked(*json.loads(text)) for text in json.loads(file["kinds"].tobytes())]
                 numbers = file["numbers"].astype(np.int64, casting="safe").reshape(len(ids), 4)
@@ -149,7 +160,7 @@ class _Index:
                 raise ValueError("a kind that is not there")
             columns = [np.ascontiguousarray(column).data for column in (*numbers.T, durations)]
             return cls({id: row for row, id in enumerate(ids)}, kinds, *columns)
-        except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        except (*DAMAGE, *UNREADABLE, IndexError, AttributeError):
             return cls({}, [], *[memoryview(b"")] * 5)
 
 
