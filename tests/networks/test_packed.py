@@ -23,9 +23,10 @@ def test_a_packed_layer_is_the_layer(shape: tuple[int, ...]) -> None:
     plus = torch.randn(*shape[:-1], 13)
     with torch.inference_mode():
         expected = layer(x)
-        torch.testing.assert_close(PackedLinear(layer)(x), expected, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(PackedLinear(layer, gelu=True)(x), F.gelu(expected), atol=1e-5, rtol=1e-5)
-        scaled = PackedLinear(layer, scale=scale)
+        plain, activated = PackedLinear(layer, torch.float32), PackedLinear(layer, torch.float32, gelu=True)
+        torch.testing.assert_close(plain(x), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(activated(x), F.gelu(expected), atol=1e-5, rtol=1e-5)
+        scaled = PackedLinear(layer, torch.float32, scale=scale)
         torch.testing.assert_close(scaled(x), scale * expected, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(scaled(x, plus=plus), plus + scale * expected, atol=1e-5, rtol=1e-5)
 
@@ -34,19 +35,28 @@ def test_a_packed_layer_is_the_layer(shape: tuple[int, ...]) -> None:
 def test_a_packed_network_gives_the_same_features(side: int) -> None:
     network, batch = tiny(), pictures(side)
     packed = copy.deepcopy(network)
-    packed.pack()
+    packed.pack(torch.float32)
     assert not any(isinstance(part, nn.Linear) for part in packed.modules())
     with torch.inference_mode():
         torch.testing.assert_close(packed(batch), network(batch), atol=1e-5, rtol=1e-5)
+
+
+def test_a_scaled_layer_in_bfloat16_is_rounded_once() -> None:
+    if not onednn_is_available(torch.bfloat16):
+        pytest.skip("oneDNN has no bfloat16 on this processor")
+    layer, scale = nn.Linear(64, 64), torch.rand(64) + 0.5
+    nn.init.zeros_(layer.bias)
+    with torch.inference_mode():
+        found = PackedLinear(layer, torch.bfloat16, scale=scale)(torch.eye(64, dtype=torch.bfloat16))
+    assert torch.equal(found, (layer.weight * scale[:, None]).bfloat16().T)
 
 
 def test_a_packed_network_in_bfloat16_is_as_close_to_float32_as_a_plain_one() -> None:
     if not onednn_is_available(torch.bfloat16):
         pytest.skip("oneDNN has no bfloat16 on this processor")
     exact, batch = tiny(), pictures(98)
-    plain = copy.deepcopy(exact).bfloat16()
-    packed = copy.deepcopy(plain)
-    packed.pack()
+    plain, packed = copy.deepcopy(exact).bfloat16(), copy.deepcopy(exact)
+    packed.pack(torch.bfloat16)
     with torch.inference_mode():
         expected, errors = exact(batch), []
         for network in (plain, packed):
@@ -73,5 +83,5 @@ def test_a_build_without_onednn_computes_as_before(monkeypatch: pytest.MonkeyPat
     network, batch = tiny(), pictures(42)
     expected = network(batch)
     monkeypatch.setattr("torch.backends.mkldnn.is_available", lambda: False)
-    network.pack()
+    network.pack(torch.float32)
     assert torch.equal(network(batch), expected)

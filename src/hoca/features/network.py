@@ -27,7 +27,7 @@ PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "bf16", "int8")
 class Packable(Protocol):
     """A network that can rearrange its weights for a CPU."""
 
-    def pack(self) -> None: ...
+    def pack(self, dtype: torch.dtype) -> None: ...
 
 
 @dataclass
@@ -46,15 +46,16 @@ class Network:
                 module = backbone.build()
             module.load_state_dict(load_file(weights), assign=True)
         dtype = _dtype(backbone, device, precision)
-        module = module.eval().requires_grad_(False).to(device, dtype)
+        module = module.eval().requires_grad_(False)
+        if isinstance(module, Packable) and device.type == "cpu" and precision != "int8":
+            module.pack(dtype)
+        module = module.to(device, dtype)
         for part in module.modules():  # channels last is the faster order of convolutions on both kinds of device
             if isinstance(part, nn.Conv2d | nn.Conv3d):
                 order = torch.channels_last if isinstance(part, nn.Conv2d) else torch.channels_last_3d
                 part.weight.data = part.weight.data.contiguous(memory_format=order)
         if precision == "int8":
             module = _in_int8(module, device)
-        elif isinstance(module, Packable) and device.type == "cpu":
-            module.pack()
         return cls(module, device)
 
     def __call__(self, batch: Values) -> np.ndarray:

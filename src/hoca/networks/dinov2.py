@@ -94,14 +94,14 @@ class Block(nn.Module):
 class PackedBlock(nn.Module):
     """What a block computes, its layer scales within the weights, GELU and sums within oneDNN's products."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, dtype: torch.dtype) -> None:
         super().__init__()
         self.norm1, self.norm2, self.heads = block.norm1, block.norm2, block.attn.heads
-        self.attend = attend if block.ls1.gamma.dtype == torch.float32 else attend_by_products
-        self.qkv = PackedLinear(block.attn.qkv)
-        self.proj = PackedLinear(block.attn.proj, scale=block.ls1.gamma)
-        self.fc1 = PackedLinear(block.mlp.fc1, gelu=True)
-        self.fc2 = PackedLinear(block.mlp.fc2, scale=block.ls2.gamma)
+        self.attend = attend if dtype == torch.float32 else attend_by_products
+        self.qkv = PackedLinear(block.attn.qkv, dtype)
+        self.proj = PackedLinear(block.attn.proj, dtype, scale=block.ls1.gamma)
+        self.fc1 = PackedLinear(block.mlp.fc1, dtype, gelu=True)
+        self.fc2 = PackedLinear(block.mlp.fc2, dtype, scale=block.ls2.gamma)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.proj(self.attend(self.qkv(self.norm1(x)), self.heads), plus=x)
@@ -121,10 +121,11 @@ class DINOv2(nn.Module):
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
         self.norm = nn.LayerNorm(width, EPSILON)
 
-    def pack(self) -> None:
-        """From now on compute on a CPU alone, without gradients: the same features, sooner."""
-        if onednn_is_available(self.cls_token.dtype):
-            self.blocks = nn.Sequential(*(PackedBlock(cast(Block, block)) for block in self.blocks))
+    def pack(self, dtype: torch.dtype) -> None:
+        """From now on compute on a CPU alone, in this type, without gradients: the same features, sooner."""
+        if onednn_is_available(dtype):
+            self.blocks = nn.Sequential(*(PackedBlock(cast(Block, block), dtype) for block in self.blocks))
+        self.to(dtype)
 
     def forward(self, pictures: Tensor) -> Tensor:
         x = pictures.to(torch.float32) / 255

@@ -18,14 +18,20 @@ def onednn_is_available(dtype: torch.dtype) -> bool:
 
 
 class PackedLinear(nn.Module):
-    """scale ∘ (W x + b), then GELU, or plus another tensor: on a CPU, without gradients."""
+    """scale ∘ (W x + b), then GELU, or plus another tensor: on a CPU, without gradients.
 
-    def __init__(self, layer: nn.Linear, *, scale: Tensor | None = None, gelu: bool = False) -> None:
+    The layer's weights are multiplied by the scale as they are, and rounded to `dtype` once.
+    """
+
+    def __init__(
+        self, layer: nn.Linear, dtype: torch.dtype, *, scale: Tensor | None = None, gelu: bool = False
+    ) -> None:
         super().__init__()
         weight, bias = layer.weight.detach(), layer.bias.detach()
         if scale is not None:
             weight, bias = weight * scale.detach()[:, None], bias * scale.detach()
-        self.weight, self.bias = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()), bias
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype).contiguous())
+        self.bias = bias.to(dtype)
         self.after = "gelu" if gelu else "none"
 
     def forward(self, x: Tensor, plus: Tensor | None = None) -> Tensor:
