@@ -80,6 +80,9 @@ NOT_FIRST = ("there",)
 WEIGHT = 0.3  # of the detected words in the choice among sentences, chosen among 0, 0.2, 0.3 and 0.4 on the folds
 SCORES = ("BLEU-4", "ROUGE-L", "METEOR", "CIDEr")
 EXAMPLES = 20
+FOLDED, SHOWN = "five folds", "official-val frames"  # videos of the confidence's rows
+LOGPROB = "log-probability per word"
+PICTURE_AND_CHANGE = ("image", "change")
 
 
 @dataclass(frozen=True)
@@ -326,27 +329,46 @@ def confidence(options: argparse.Namespace) -> None:
         fold += [int(run.fold)] * len(found)
     x, y, score, part = np.concatenate(given), np.array(good), np.array(cider), np.array(fold)
     rows = []
-    for name, columns in (("log-probability per word", [0]), ("all three", [0, 1, 2])):
+    for name, columns in ((LOGPROB, [0]), ("all three", [0, 1, 2])):
         p = np.zeros(len(y))
         for left_out in range(FOLDS):
             weights = fit_logistic(x[part != left_out][:, columns], y[part != left_out])
             p[part == left_out] = logistic(x[part == left_out][:, columns], weights)
-        rows.append(
-            {
-                "from": name,
-                "videos": len(y),
-                "as good as a person's": f"{y.mean():.3f}",
-                "calibration error": f"{calibration_error(p, y):.3f}",
-                "Spearman with CIDEr": f"{spearman(p, score):.3f}",
-                "area under the curve": f"{area(p, y):.3f}",
-            }
-        )
+        rows.append(measured(name, FOLDED, p, y, score))
     weights = fit_logistic(x, y)
     names = ("logprob", "evidence", "agreement", "bias")
     chosen = dict(zip(names, [round(float(value), 4) for value in weights], strict=True))
     (options.runs / "confidence.json").write_text(json.dumps(chosen))
     print(chosen)
-    write(options.results / "default-model-confidence.csv", rows)
+    write_confidence(options, rows)
+
+
+def measured(name: str, videos: str, p: np.ndarray, good: np.ndarray, cider: np.ndarray) -> dict[str, Any]:
+    """A row of the confidence's table; of what is no probability there is only the order."""
+    from hoca.captioning.caption import UNSURE
+
+    row = {"from": name, "videos": videos, "count": len(good), "as good as a person's": f"{good.mean():.3f}"}
+    probable = bool(((p >= 0) & (p <= 1)).all())
+    chance = np.random.default_rng(0).random((1000, len(p))) < p  # as if each probability were the truth
+    unsure = p < UNSURE
+    return row | {
+        "calibration error": f"{calibration_error(p, good):.3f}" if probable else "",
+        "by chance": f"{fmean(calibration_error(p, drawn) for drawn in chance):.3f}" if probable else "",
+        "Spearman with CIDEr": f"{spearman(p, cider):.3f}",
+        "area under the curve": f"{area(p, good):.3f}",
+        "marked ?": int(unsure.sum()) if probable else "",
+        "of them good": f"{good[unsure].mean():.3f}" if probable and unsure.any() else "",
+    }
+
+
+def write_confidence(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """In place of the rows of the same videos."""
+    path = options.results / "default-model-confidence.csv"
+    if path.is_file():
+        with open(path, newline="", encoding="utf-8") as file:
+            kept = [row for row in csv.DictReader(file) if row["videos"] not in {new["videos"] for new in rows}]
+        rows = sorted([*kept, *rows], key=lambda row: row["videos"] != FOLDED)
+    write(path, rows)
     fill(options.card, {"confidence": markdown(rows)})
 
 
@@ -432,37 +454,63 @@ def ship(runs: Sequence[Path], out: Path, confidence_file: Path | None = None) -
 
 
 def score(options: argparse.Namespace) -> None:
-    """The shipped models on the official-val frames, after everything but the rule for the English was chosen."""
+    """The shipped files on the official-val frames: scores, those without change, the confidence, some sentences."""
     from hoca.captioning import load
     from hoca.checkpoint import SHIPPED
-    from hoca.data import FolderDataset, evaluation_batches
-    from hoca.distributed import Distributed
-    from hoca.evaluation import caption_batches
+    from hoca.data import msrvtt_dinov2
     from hoca.metrics import Evaluator
 
-    options.folds = ["final"]
-    prepare(options)
-    rows, said = [], {}
-    for name in ("default", "hoca-u"):
-        captioner = load(SHIPPED.with_stem(name))
-        dataset = FolderDataset(data_of(options, "final"), modalities=list(captioner.model.config.modalities))
-        alone = Distributed(0, 1, captioner.device)
-        said[name] = caption_batches(captioner.model, evaluation_batches(dataset, "test"), captioner.search, alone)
-        found = Evaluator({video.id: video.captions for video in dataset.videos("test")}).evaluate(said[name])
-        each = [100 * video["CIDEr"] for video in found.per_video.values()]
+    examples = {each.video.id: each for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.DinoOptions())}
+    examples = {id: each for id, each in examples.items() if each.video.split == "test"}
+    source = {id: each.video.attributes["url"] for id, each in examples.items()}
+    references = {id: each.video.captions for id, each in examples.items()}
+    evaluator, rows, first = Evaluator(references), [], {}
+    for name, without in (("default", ""), ("default", "change"), ("hoca-u", "")):
+        said = described(load(SHIPPED.with_stem(name)), examples, without)
+        found = evaluator.evaluate({id: caption.text for id, caption in said.items()})
+        each = {id: 100 * video["CIDEr"] for id, video in found.per_video.items()}
+        first = first or {"said": said, "each": each}
+        shares = {
+            modality: fmean(float(caption.explanation.shares[modality].mean()) for caption in said.values())
+            for modality in PICTURE_AND_CHANGE
+            if modality != without
+        }
         rows.append(
-            {"model": name, "videos": "official-val frames", "count": len(each)}
+            {"model": f"{name} without {without}" if without else name, "videos": SHOWN, "count": len(each)}
             | {metric: round(100 * found.corpus[metric], 2) for metric in SCORES}
             | {
-                "CIDEr's standard error": round(statistics.stdev(each) / len(each) ** 0.5, 1),
-                "different": len(set(said[name].values())),
-                "words": round(fmean(len(text.split()) for text in said[name].values()), 1),
+                "CIDEr's standard error": round(statistics.stdev(each.values()) / len(each) ** 0.5, 1),
+                "CIDEr - default": interval({id: each[id] - first["each"][id] for id in each}, source) if rows else "",
+                "different": len({caption.text for caption in said.values()}),
+                "words": round(fmean(len(caption.words) for caption in said.values()), 1),
+                **{f"β of {modality}": f"{shares.get(modality, 0):.2f}" for modality in PICTURE_AND_CHANGE},
             }
         )
     write(options.results / "default-model.csv", rows)
-    chosen = sorted(said["default"], key=lambda id: int(id.removeprefix("video")))[:EXAMPLES]
-    examples = "\n".join(f"| {id} | {said['default'][id]} |" for id in chosen)
-    fill(options.card, {"scores": markdown(rows), "examples": examples})
+    human = median_of_people(references)
+    good = {id: first["each"][id] > 100 * human[id] for id in references}
+    signals = {
+        LOGPROB: [caption.logprob / (len(caption.words) + 1) for caption in first["said"].values()],
+        "the shipped confidence": [caption.confidence for caption in first["said"].values()],
+    }
+    ordered = [np.array([of[id] for id in first["said"]]) for of in (good, first["each"])]
+    write_confidence(options, [measured(name, SHOWN, np.array(p), *ordered) for name, p in signals.items()])
+    lines = ["| video | sentence | confidence | CIDEr | as good as a person's |", "|---|---|---|---|---|"]
+    for id in sorted(references, key=lambda id: int(id.removeprefix("video")))[:EXAMPLES]:
+        caption, verdict = first["said"][id], "yes" if good[id] else "no"
+        cells = (id, caption.text, f"{100 * caption.confidence:.0f} %", f"{first['each'][id]:.0f}", verdict)
+        lines.append(f"| {' | '.join(cells)} |")
+    fill(options.card, {"scores": markdown(rows), "examples": "\n".join(lines)})
+
+
+def described(captioner: Any, examples: Mapping[str, Any], without: str) -> dict[str, Any]:
+    """The caption of each video, of the features that the captioner takes, less one modality."""
+    from hoca.features import Extracted
+
+    absent = {without: "left out"} if without else {}
+    kept = [name for name in captioner.model.config.modalities if name != without]
+    videos = [Extracted({name: each.features[name] for name in kept}, absent, 0.0) for each in examples.values()]
+    return dict(zip(examples, captioner.describe_all(videos), strict=True))
 
 
 def replaced(
