@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hoca.generation.limits import SentenceLimits
 from hoca.models import CaptionModel, Memory, State
+from hoca.models.modes import inference
+
+__all__ = ["WordByWord", "inference", "log_probabilities", "next_scores", "next_word"]
 
 
 class WordByWord(ABC):
@@ -52,16 +53,3 @@ def next_word(model: CaptionModel, memory: Memory, last: Tensor, state: State) -
     """The last word of each hypothesis [B, W] → log-probabilities of the next [B, W, V], and the state after it."""
     scores, state = next_scores(model, memory, last, state)
     return log_probabilities(scores), state
-
-
-@contextmanager
-def inference(model: nn.Module) -> Iterator[None]:
-    """No gradients and no dropout within the block; the mode of each part of the model is put back after it."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes.items():
-            module.training = training

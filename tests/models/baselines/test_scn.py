@@ -63,6 +63,37 @@ def test_the_words_do_not_teach_the_tagger() -> None:
     assert model.pooled.encoder.lstms["image"].weight_ih_l0.grad is not None
 
 
+def test_a_tag_without_a_word_says_nothing() -> None:
+    """There may be fewer content words than tags."""
+    model: Any = captioner("scn", tags=9)
+    unknown = model.tags < 0
+    assert bool(unknown.any())
+    words, features = whole_captions(), videos()
+    expected = model(features, RAGGED, words)
+    with torch.no_grad():
+        model.head.outer.bias[unknown] += 5.0
+    torch.testing.assert_close(model(features, RAGGED, words), expected, atol=0.0, rtol=0.0)
+    with torch.no_grad():
+        model.head.outer.bias[~unknown] += 5.0
+    assert not torch.allclose(model(features, RAGGED, words), expected)
+
+
+@pytest.mark.parametrize("encoder", ["none", "linear", "bilstm"])
+def test_a_tagger_that_learns_no_more_predicts_what_it_does_in_use(encoder: str) -> None:
+    model: Any = captioner("scn", encoder=encoder, dropout=0.5, encoder_dropout=0.5)
+    model.dropout.p = 0.0  # that of the tags themselves
+    features, codes = videos(), []
+    model.cell.coded = lambda code, *others, coded=model.cell.coded: (codes.append(code), coded(code, *others))[1]
+    model.encode(features, RAGGED)
+    model.train().encode(features, RAGGED)
+    model.head.requires_grad_(False)
+    model.encode(features, RAGGED)
+    assert model.training
+    assert model.head.training
+    assert not torch.allclose(codes[1], codes[0])
+    torch.testing.assert_close(codes[2], codes[0])
+
+
 def test_the_first_input_is_the_video() -> None:
     model: Any = captioner("scn")
     memory, words = model.encode(videos(), RAGGED), captions()

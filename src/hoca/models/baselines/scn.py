@@ -6,8 +6,9 @@ LSTM is A diag(s B) C', one set of factors for all videos; the video is the firs
 Where this differs: the tags of the paper were picked by hand among the most frequent words; here they are the most
 frequent content words of the training captions after a stop list. Tagger and decoder may be trained together, or one
 after the other as the authors did (the recipe scn-paper); either way the words' loss does not reach the tagger, since
-tags are the decoder's input. Tags of training videos are predicted by the tagger that has seen them, as there. Scores
-of the tied output are scaled by the root of the width, as those of HOCA are. One model, no ensemble.
+tags are the decoder's input. While both learn, the tagger's dropout reaches the tags. Tags of training videos are
+predicted by the tagger that has seen them, as there. Scores of the tied output are scaled by the root of the width, as
+those of HOCA are. One model, no ensemble.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from torch import Tensor
 from hoca.models.config import SCALE, SIZE
 from hoca.models.explanation import Matrix, Names, Words
 from hoca.models.interface import Decoded, Explanation, References, TrainingBatch, Weighted
+from hoca.models.modes import inference
 from hoca.models.parts.coded_captioner import CodedCaptioner, CodedConfig, CodedMemory
+from hoca.models.parts.features import FeatureBatch
 from hoca.models.registry import register
 from hoca.options import option
 from hoca.text import Vocabulary, content_words
@@ -49,7 +52,14 @@ class SCN(CodedCaptioner):
         self.register_buffer("tags", torch.full((config.tags,), -1))  # ids of the words, -1 = a tag that has none
 
     def code(self, logits: Tensor) -> Tensor:
-        return self.dropout(torch.sigmoid(logits.detach()))
+        return self.dropout(torch.sigmoid(logits.detach()) * (self.tags >= 0))  # a tag without a word says nothing
+
+    def predicted(self, batch: FeatureBatch, logits: Tensor) -> Tensor:
+        """A tagger that learns no more predicts in training what it predicts in use: without dropout."""
+        if not self.training or any(weight.requires_grad for weight in self.head.parameters()):
+            return logits
+        with inference(self.pooled), inference(self.head):
+            return self.head(self.pooled(batch), batch.present).to(logits.dtype)
 
     def prepare(self, references: References) -> None:
         """Choose the tags; those that the weights of a trained model know stay."""

@@ -95,6 +95,10 @@ class CodedCaptioner(CaptionModel):
     def code(self, logits: Tensor) -> Tensor:
         """logits [B, K] → the code that makes the weights."""
 
+    def predicted(self, batch: FeatureBatch, logits: Tensor) -> Tensor:
+        """Of which the code is made, [B, K]: the logits, but for a head that makes others in use than in training."""
+        return logits
+
     def encode(
         self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor], category: Tensor | None = None
     ) -> CodedMemory:
@@ -105,7 +109,7 @@ class CodedCaptioner(CaptionModel):
         return CodedMemory(
             logits=logits,
             first=self.first(pooled, batch.present),
-            coded=self.cell.coded(self.code(logits), pooled, batch.present),
+            coded=self.cell.coded(self.code(self.predicted(batch, logits)), pooled, batch.present),
             pooled=pooled,
             present=batch.present,
             start=self.start(category, next(iter(batch.features.values()))),
