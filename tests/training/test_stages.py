@@ -15,10 +15,14 @@ import torch
 from torch import Tensor
 
 import hoca
+from hoca import recipes
 from hoca.checkpoint import Checkpoints, read_checkpoint
 from hoca.data import read_vocabulary
 from hoca.errors import UserError
+from hoca.models import create
+from hoca.text import Vocabulary
 from hoca.training import Recipe, read_recipe, train
+from hoca.training.build import freeze
 from hoca.training.recipe import Stage
 from hoca.training.report import evaluate
 
@@ -28,6 +32,24 @@ STAGES = (
     Stage("words", {"model": {"reconstruction": 0.0}, "train": {"epochs": 3}}),
     Stage("both", {"model": {"reconstruction": 0.2}, "train": {"epochs": 2, "learning_rate": 0.01}}),
 )
+
+
+SHIPPED = [name for name in recipes.names() if read_recipe(name).stages]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_weight_learns_in_some_stage_of_a_recipe(name: str) -> None:
+    """Also where a user gives the model categories, or an encoder that the recipe does without."""
+    learned: set[str] = set()
+    for stage in read_recipe(name).in_stages():
+        options = dict(stage.model.options) | {"hidden": 4, "categories": ("music", "sports"), "category_width": 2}
+        if "encoder" in options:
+            options["encoder"] = "bilstm"
+        widths = dict.fromkeys(stage.data.modalities or ("image",), 3)
+        model: Any = create(stage.model.name, widths, Vocabulary(["a", "man"]), **options)
+        freeze(model, stage.train.parts)
+        learned |= {weight for weight, values in model.named_parameters() if values.requires_grad}
+    assert learned == {weight for weight, _ in model.named_parameters()}
 
 
 def staged(data: Path, run: Path, stages: tuple[Stage, ...] = STAGES, **keys: Any) -> Recipe:

@@ -135,12 +135,16 @@ def prepare_model(recipe: Recipe, dataset: FolderDataset, model: CaptionModel) -
 
 
 def freeze(model: CaptionModel, parts: tuple[str, ...]) -> None:
-    """Train only the parameters whose names begin with one of `parts`; all where none are named."""
+    """Train only the parameters whose names begin with one of `parts`; all where none are named.
+
+    A part may have no parameters, as the start state of a model without categories.
+    """
     if not parts:
         return
     names = [name for name, _ in model.named_parameters()]
+    modules = dict(model.named_modules())
     for part in parts:
-        if not any(_within(name, part) for name in names):
+        if part not in modules and not any(_within(name, part) for name in names):
             known = sorted({name.split(".")[0] for name in names})
             raise UserError(f"parts names {part!r}, which {model.name} has not: known: {', '.join(known)}")
     for name, parameter in model.named_parameters():
