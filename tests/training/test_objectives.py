@@ -18,7 +18,7 @@ import hoca
 from hoca.data import Batch, Batches, FolderDataset
 from hoca.generation import SentenceLimits, greedy
 from hoca.metrics import CiderReward, Evaluator
-from hoca.models import CaptionModel
+from hoca.models import CaptionModel, create
 from hoca.text import Vocabulary
 from hoca.training import train
 from hoca.training.objectives import (
@@ -292,34 +292,63 @@ class TestReward:
 
     @pytest.mark.parametrize("name", SELF_CRITICAL)
     def test_the_gradient_is_that_of_the_expected_reward(self, name: str) -> None:
-        """All pairs of captions of up to two words, each pair as likely as it is drawn, against d E[reward]."""
-        vocabulary = Vocabulary(["a", "b"])
-        objective = made(name, vocabulary, CORPUS, xe_weight=0.0, samples=2)
-        first, second = (torch.randn(size, dtype=torch.float64, requires_grad=True) for size in ((3,), (2, 3)))
-        said = [[2], *([word, last] for word in (4, 5) for last in (2, 4, 5))]  # 2 is <eos>
+        """All pairs of captions of up to two words, each pair as likely as it is drawn, against d E[reward].
+
+        After two words the end is forced: its score has no part in the expected reward.
+        """
+        vocabulary, limits = Vocabulary(["a", "b"]), SentenceLimits(max_length=2)
+        objective = made(name, vocabulary, CORPUS, xe_weight=0.0, samples=2, max_length=2)
+        scores = [torch.randn(size, dtype=torch.float64, requires_grad=True) for size in ((3,), (2, 3), (2, 3))]
+        said = [[word, *others, vocabulary.eos] for word in (4, 5) for others in ([], [4], [5])]
         rewards = torch.rand(len(said), dtype=torch.float64)
 
         def logits(words: list[int]) -> torch.Tensor:
-            """[L, V] of the choice among <eos>, a and b."""
-            rows = torch.full((2, len(vocabulary)), -1e9, dtype=torch.float64)
-            rows[0, [2, 4, 5]] = first
-            rows[1, [2, 4, 5]] = second[words[0] - 4] if words[0] != 2 else 0.0
+            """[L, V] of the choice among <eos>, a and b; no caption is empty."""
+            rows = torch.full((3, len(vocabulary)), -1e9, dtype=torch.float64)
+            rows[0, [4, 5]] = scores[0][1:]
+            rows[1, [2, 4, 5]] = scores[1][words[0] - 4]
+            if len(words) == 3:
+                rows[2, [2, 4, 5]] = scores[2][words[1] - 4]
             return rows
 
         def probability(words: list[int]) -> torch.Tensor:
-            return torch.stack([row.softmax(0)[word] for row, word in zip(logits(words), words, strict=False)]).prod()
+            """As a search within its limits draws it."""
+            parts = []
+            for place, row in enumerate(logits(words)[: len(words)]):
+                before = torch.tensor([[[vocabulary.bos, *words[:place]]]])
+                parts.append(row.masked_fill(limits.blocked(before, vocabulary)[0, 0], -1e9).softmax(0)[words[place]])
+            return torch.stack(parts).prod()
 
+        assert float(sum(probability(words).detach() for words in said)) == pytest.approx(1)
         expected = sum(probability(words) * reward for words, reward in zip(said, rewards, strict=True))
-        exact = torch.autograd.grad(expected, (first, second))
+        exact = torch.autograd.grad(expected, scores, allow_unused=True)
         drawn = 0.0
         for (one, r1), (two, r2) in product(zip(said, rewards, strict=True), repeat=2):
-            padded = [[vocabulary.bos, *words, *[vocabulary.pad] * (2 - len(words))] for words in (one, two)]
+            padded = [[vocabulary.bos, *words, *[vocabulary.pad] * (3 - len(words))] for words in (one, two)]
             baseline = torch.tensor([0.7], dtype=torch.float64)
             batch = self.scored(objective, torch.tensor([padded]), torch.stack([r1, r2])[None], baseline)
-            loss = objective.batch_loss(torch.stack([logits(one), logits(two)])[None], batch)
+            places = batch.words.shape[2] - 1
+            loss = objective.batch_loss(torch.stack([logits(one), logits(two)])[None, :, :places], batch)
             drawn = drawn - (probability(one) * probability(two)).detach() * loss
-        for found, other in zip(torch.autograd.grad(drawn, (first, second)), exact, strict=True):
-            torch.testing.assert_close(found, other)
+        for found, other in zip(torch.autograd.grad(drawn, scores, allow_unused=True), exact, strict=True):
+            zero = torch.zeros(2, 3, dtype=torch.float64)
+            torch.testing.assert_close(zero if found is None else found, zero if other is None else other)
+
+    def test_a_beam_with_fewer_sentences_than_places_learns_from_those(self) -> None:
+        """A vocabulary of one word, and one word at most: there is one sentence, whatever the beam's width."""
+        vocabulary = Vocabulary(["a"])
+        model = create("hoca-u", {"image": 3}, vocabulary, hidden=4, attention=4, embedding=4, dropout=0.0)
+        objective = made("beam-reward", vocabulary, {"x": ["a", "a"], "y": ["a"]}, samples=3, max_length=1)
+        features, given = {"image": torch.randn(1, 2, 3)}, torch.tensor([[[1, 4, 2]]])
+        batch = objective.examples(model, Batch(["x"], features, {"image": torch.tensor([2])}, given, 1, 1))
+        own = batch.words[:, :3]
+        assert own.tolist() == [[[1, 4, 2], [0, 0, 0], [0, 0, 0]]]
+        logits = torch.randn(1, 4, 2, len(vocabulary))
+        rewards = batch.targets[REWARDS]
+        batch = replace(batch, targets={REWARDS: torch.tensor([[2.0, 50.0, 70.0]])})
+        assert rewards.shape == (1, 3)
+        given_loss = objective.settings.xe_weight * objective.loss(logits[:, 3:], given[:, :, 1:])
+        assert float(objective.batch_loss(logits, batch) - given_loss) == pytest.approx(-2.0, abs=1e-5)
 
     def test_the_end_learns_from_the_reward_and_what_follows_it_does_not(self) -> None:
         objective = made("scst-greedy", Vocabulary(["a", "b"]), CORPUS, xe_weight=0.0)

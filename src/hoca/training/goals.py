@@ -47,7 +47,9 @@ class GoalObjective(RewardObjective):
             own = self.draw(model, memory)  # [B, S, L + 1]
             rolled, _ = model.roll(memory, own[:, :, :-1], model.begin(memory, own.shape[1]))
             gains = self.gains(batch.ids, own)
-            advantages = self.advantages(model, rolled, gains, own[:, :, 1:] != self.vocabulary.pad)
+            chosen = own[:, :, 1:] != self.vocabulary.pad
+            chosen[:, :, self.search.limits.max_length :] = False  # an <eos> that is forced
+            advantages = self.advantages(model, rolled, gains, chosen)
         longest = max(own.shape[2], batch.words.shape[2])
         words = torch.cat([self._padded(part, longest) for part in (own, batch.words)], dim=1)
         targets = {REWARDS: gains.sum(-1), ADVANTAGES: F.pad(advantages, (0, longest - own.shape[2]))}
@@ -63,8 +65,8 @@ class GoalObjective(RewardObjective):
     def draw(self, model: CaptionModel, memory: Any) -> Tensor:
         raise NotImplementedError
 
-    def advantages(self, model: HasGoals, rolled: Any, gains: Tensor, said: Tensor) -> Tensor:
-        """gains and said [B, S, L] → what each word earned above what was to be expected, 0 where none is said."""
+    def advantages(self, model: HasGoals, rolled: Any, gains: Tensor, chosen: Tensor) -> Tensor:
+        """gains and chosen [B, S, L] → what each word earned above what was to be expected, 0 where none was chosen."""
         raise NotImplementedError
 
     def gains(self, ids: Sequence[str], own: Tensor) -> Tensor:
@@ -89,11 +91,11 @@ class WorkerObjective(GoalObjective):
     def draw(self, model: CaptionModel, memory: Any) -> Tensor:
         return sample(model, memory, self.search.limits, count=self.settings.samples).words
 
-    def advantages(self, model: Any, rolled: Any, gains: Tensor, said: Tensor) -> Tensor:
+    def advantages(self, model: Any, rolled: Any, gains: Tensor, chosen: Tensor) -> Tensor:
         returns = discounted(gains, model.config.discount)
         expected = model.worker_baseline(rolled.hidden).to(returns.dtype)
-        model.worker_baseline.fit(rolled.hidden, returns, said)
-        return (returns - expected) * said
+        model.worker_baseline.fit(rolled.hidden, returns, chosen)
+        return (returns - expected) * chosen
 
 
 @register_objective("hrl-manager")
@@ -106,16 +108,16 @@ class ManagerObjective(GoalObjective):
     def draw(self, model: CaptionModel, memory: Any) -> Tensor:
         return greedy(model, memory, self.search.limits).words
 
-    def advantages(self, model: Any, rolled: Any, gains: Tensor, said: Tensor) -> Tensor:
+    def advantages(self, model: Any, rolled: Any, gains: Tensor, chosen: Tensor) -> Tensor:
         segment = rolled.opened.long().cumsum(-1) - 1  # [B, S, L], the number of each word's segment
         earned = torch.zeros_like(gains).scatter_add(2, segment, gains)  # [B, S, segments]
         returns = discounted(earned, model.config.discount).gather(2, segment)
         expected = model.manager_baseline(rolled.manager).to(returns.dtype)
-        first = rolled.opened & said
+        first = rolled.opened & chosen
         model.manager_baseline.fit(rolled.manager, returns, first)
         # A segment has one baseline: that of the state which set its goal.
         at_first = torch.zeros_like(expected).scatter_add(2, segment, expected * rolled.opened)
-        return (returns - at_first.gather(2, segment)) * said
+        return (returns - at_first.gather(2, segment)) * chosen
 
 
 def discounted(gains: Tensor, discount: float) -> Tensor:

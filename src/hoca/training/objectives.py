@@ -142,8 +142,10 @@ class RewardObjective(Objective):
         """
 
         def said(search: WordByWord) -> Tensor:
-            """Words [B, W, L + 1] on the host."""
-            words = run(search, model, memory).words[: len(batch)].cpu()
+            """Words [B, W, L + 1] on the host, nothing but <pad> where a beam found fewer sentences than it may."""
+            found = run(search, model, memory)
+            empty = found.total[: len(batch), :, None].isinf()
+            words = found.words[: len(batch)].masked_fill(empty, self.vocabulary.pad).cpu()
             return words[:, :, : int((words != self.vocabulary.pad).sum(-1).max())]
 
         own = said(self.search_own(tensors(memory)[0].device))
@@ -188,7 +190,9 @@ class SelfCritical(RewardObjective):
     """Captions are drawn by chance: those that earn more than a baseline become likelier, those that earn less rarer.
 
     It raises what greedy search finds, and lowers what a beam does: likely sentences become safe ones. What a caption
-    earned is known before the model learns from it: the loss is a sum over words, weighted by caption.
+    earned is known before the model learns from it: the loss is a sum over words, weighted by caption. A word's log p
+    is among all words, <unk> and others that the search never says included. An <eos> at the search's longest length is
+    forced: nothing is learned from it.
     """
 
     @property
@@ -204,6 +208,7 @@ class SelfCritical(RewardObjective):
 
     def scored(self, batch: Batch, own: Tensor, rewards: Tensor, baseline: Tensor | None) -> Batch:
         """The mean advantage of a video's captions counts as much as one given caption of `xe_weight` 1."""
+        own = own[:, :, : self.search.limits.max_length + 1]  # without a forced <eos>
         earned = self.advantages(rewards, baseline) * batch.caption_count / max(1, rewards.numel())
         weights = F.pad(earned, (0, batch.words.shape[1]), value=self.settings.xe_weight)
         return replace(super().scored(batch, own, rewards, baseline), weights=weights.to(batch.words.device))
@@ -271,7 +276,8 @@ class BeamReward(RewardObjective):
     def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
         samples, targets = self.own(batch), batch.words[:, :, 1:]
         own = word_losses(logits[:, :samples].float(), targets[:, :samples], self.vocabulary.pad)  # [B, S, L]
-        earned = self.earned(-own.sum(-1), batch.targets[REWARDS]).mean()
+        empty = (targets[:, :samples] == self.vocabulary.pad).all(-1)
+        earned = self.earned((-own.sum(-1)).masked_fill(empty, float("-inf")), batch.targets[REWARDS]).mean()
         given = self.loss(logits[:, samples:], targets[:, samples:])
         return self.settings.xe_weight * given - earned * batch.caption_count
 
