@@ -52,7 +52,9 @@ class SCN(CodedCaptioner):
         self.register_buffer("tags", torch.full((config.tags,), -1))  # ids of the words, -1 = a tag that has none
 
     def code(self, logits: Tensor) -> Tensor:
-        return self.dropout(torch.sigmoid(logits.detach()) * (self.tags >= 0))  # a tag without a word says nothing
+        """A tag without a word says nothing; of a model whose tags are not chosen yet, all take part."""
+        known = self.tags >= 0
+        return self.dropout(torch.sigmoid(logits.detach()) * (known | ~known.any()))
 
     def predicted(self, batch: FeatureBatch, logits: Tensor) -> Tensor:
         """A tagger that learns no more predicts in training what it predicts in use: without dropout."""
