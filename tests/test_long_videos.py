@@ -133,7 +133,7 @@ class TestPython:
         for options, message in (
             ({}, "give either every=SECONDS or scenes=True"),
             ({"every": 10, "scenes": True}, "give either"),
-            ({"every": 0.1}, "a segment of 0.1 s: give 1 s or more"),
+            ({"every": 0.1}, "every: a segment lasts 1 s or more, not 0.1"),
             ({"every": 5, "start": 80}, "plays for 1:1.: the start 1:20 is after its end"),
             ({"every": 5, "start": 8, "end": 4}, "the end 0:04 is not after the start 0:08"),
         ):
@@ -301,7 +301,7 @@ class TestCommand:
             (["--format", "srt"], "--format srt needs segments: add --every 10 or --scenes"),
             (["--format", "sub"], "--format sub is unknown: "),
             (["--every", "5", "--scenes"], "--every and --scenes are two ways to cut"),
-            (["--every", "0.5"], "a segment of 0.5 s: give 1 s or more"),
+            (["--every", "0.5"], "every: a segment lasts 1 s or more, not 0.5"),
             (["--start", "x"], "--start 'x' is no time"),
             (["--every", "5", "--start", "2:00"], "plays for 1:10: the start 2:00 is after its end"),
             (["--threads", "1", "--device", "tpu"], "device='tpu' is unknown"),

@@ -111,12 +111,12 @@ def test_large_pictures_give_features_like_small_ones() -> None:
 @pytest.mark.parametrize(
     ("specification", "message"),
     [
-        ({"image": {"backbone": "resnet", "steps": 20}}, "image wants backbone 'resnet': known: dinov2-small"),
+        ({"image": {"backbone": "resnet", "steps": 20}}, "no image backbone 'resnet': known: dinov2-small"),
         ({"image": {"backbone": "light-image", "sampling": "even", "steps": 81}}, "81 steps, give 1 to 80"),
         ({"image": {"backbone": "light-image", "sampling": "even"}}, "None steps"),
         ({"image": {"backbone": "light-image", "steps": 3}}, "sampling None, light-image knows even"),
-        ({"image": None}, "image wants backbone None"),
-        ({"sound": {"backbone": ["light-audio"], "steps": 3}}, "sound wants backbone"),
+        ({"image": None}, "no image backbone None"),
+        ({"sound": {"backbone": ["light-audio"], "steps": 3}}, "no sound backbone"),
     ],
 )
 def test_a_specification_that_cannot_be_followed_is_named(specification: dict[str, object], message: str) -> None:

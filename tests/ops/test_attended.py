@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hoca.models.parts.output import Output
 from hoca.ops.attended import AttendedScores, attended_scores, saves_work
 
 from ..models.tiny import captioner, captions, videos
@@ -45,8 +44,6 @@ def test_it_is_chosen_where_a_video_has_more_words_than_steps() -> None:
     """An MSR-VTT video's 20 captions of some 10 words, against one caption."""
     assert saves_work(220, (80, 80, 80), 1024)
     assert not saves_work(30, (80, 80, 80), 1024)
-    words, width, steps = 220, 1024, 240
-    assert steps * width + words * steps < 0.5 * words * 3 * width
 
 
 def test_a_captioner_scores_the_same_with_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,4 +68,3 @@ def test_a_captioner_scores_the_same_with_and_without(monkeypatch: pytest.Monkey
         found.append([words.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
     for one, other in zip(*found, strict=True):
         assert (one - other).norm() <= 0.02 * other.norm() + 1e-5
-    assert isinstance(model.output, Output)

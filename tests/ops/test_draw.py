@@ -79,3 +79,15 @@ def test_a_chance_next_to_1_draws_the_last_word_that_is_allowed() -> None:
     scores, blocked, chance = given(2 * BLOCK + 3)
     found, _ = drawn(scores, blocked, torch.full_like(chance, 1 - 2**-53), 1.0)
     assert (found == 2 * BLOCK + 1).all()
+
+
+def test_rounding_draws_no_word_that_is_blocked() -> None:
+    """3,000 words leave lines of a block empty; sums of lines are rounded in another order than the whole."""
+    words, seeds = 3000, 100
+    scores = 3 * torch.randn(seeds, 3, words, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    blocked = torch.zeros(1, 1, words, dtype=torch.bool, device=DEVICE)
+    blocked[..., [0, words - 1]] = True
+    chance = 1 - torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, device=DEVICE).expand(seeds, 3) * 2**-53
+    found, _ = drawn(scores, blocked, chance, 1.0)
+    assert (found == words - 2).float().mean() > 0.9
+    assert not ((found == 0) | (found == words - 1)).any()

@@ -130,20 +130,23 @@ def test_any_sizes(make_group: Callable[..., Any], data: st.DataObject, kind: st
     assert_near_reference(make_group(steps, batch=batch, lengths=lengths, **sizes), kind, slack=20)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("kind", ["unary", "low_rank"])
-def test_views_of_wider_tensors_need_no_copy(make_group: Callable[..., Any], kind: str) -> None:
+def test_views_of_wider_tensors_need_no_copy(
+    make_group: Callable[..., Any], kind: str, dtype: torch.dtype
+) -> None:
     """A model's projections of all groups lie side by side: [B, Q, slots, D]."""
     group = make_group((7, 5), words=2, size=9, rank=1, lengths=[[7, 4], [5, 2]])
 
     def slot(tensor: Tensor) -> Tensor:
-        wide = torch.full((*tensor.shape[:2], 3, tensor.shape[2]), float("nan"), device=DEVICE)
+        wide = torch.full((*tensor.shape[:2], 3, tensor.shape[2]), float("nan"), dtype=dtype, device=DEVICE)
         wide[:, :, 1] = tensor.detach()
         return wide[:, :, 1].requires_grad_()
 
-    fused = on_device(group.to(torch.float32))
+    fused = on_device(group.to(dtype))
     fused = replace(fused, queries=[slot(q) for q in fused.queries], keys=[slot(k) for k in fused.keys])
     assert not fused.queries[0].is_contiguous()
-    assert_near_reference(group, kind, fused=fused)
+    assert_near_reference(group, kind, dtype, fused=fused)
 
 
 def spoilt(key: Tensor, mask: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,20 @@ def test_what_was_expected_is_taken_off(tiny_data: Path, name: str) -> None:
         torch.manual_seed(1)
         left.append(float(of.objective.examples(of.model, of.batch).targets[ADVANTAGES].square().sum()))
     assert left[-1] < 0.95 * left[0]
+
+
+@both
+def test_an_end_that_the_longest_length_forced_earns_nothing(tiny_data: Path, name: str) -> None:
+    of = Setting(tiny_data, name)
+    of.objective.search = replace(of.objective.search, max_length=2)
+    with torch.no_grad():  # nobody ends a sentence who may go on
+        of.model.worker.output.bias[of.vocabulary.eos] = -20.0
+    batch = of.objective.examples(of.model, of.batch)
+    own = batch.words[:, : of.objective.own(batch), 1:]
+    assert (own[:, :, 2] == of.vocabulary.eos).all()
+    advantages = batch.targets[ADVANTAGES]
+    assert advantages[:, :, :2].any()
+    assert not advantages[:, :, 2:].any()
 
 
 @both

@@ -38,7 +38,7 @@ SHIPPED = [name for name in recipes.names() if read_recipe(name).stages]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_weight_learns_in_some_stage_of_a_recipe(name: str) -> None:
+def test_every_weight_may_learn_in_some_stage_of_a_recipe(name: str) -> None:
     """Also where a user gives the model categories, or an encoder that the recipe does without."""
     learned: set[str] = set()
     for stage in read_recipe(name).in_stages():
@@ -170,6 +170,14 @@ def test_a_part_that_the_model_has_not_is_named(tiny_data: Path, tmp_path: Path)
         train(tiny(tiny_data, tmp_path / "run", model="recnet-global", parts=["decoder"]))
     with pytest.raises(UserError, match="parts names 'word'"):  # the beginning of a name, dot by dot
         train(tiny(tiny_data, tmp_path / "run", model="recnet-global", parts=["word"]))
+    with pytest.raises(UserError, match="parts names ''"):
+        train(tiny(tiny_data, tmp_path / "run", model="recnet-global", parts=[""]))
+
+
+def test_parts_without_weights_are_refused(tiny_data: Path, tmp_path: Path) -> None:
+    """A start state has weights where there are categories."""
+    with pytest.raises(UserError, match="parts names nothing of recnet-global that has weights"):
+        train(tiny(tiny_data, tmp_path / "run", model="recnet-global", parts=["start"]))
 
 
 def test_killed_in_any_stage_and_resumed_it_ends_with_the_same_bits(

@@ -94,7 +94,7 @@ def check(every: float | None, by_scene: bool) -> None:
     if (every is None) == (not by_scene):
         raise UserError("give either every=SECONDS or scenes=True")
     if every is not None and not LEAST <= every < math.inf:
-        raise UserError(f"a segment of {every:g} s: give {LEAST:g} s or more")
+        raise UserError(f"every: a segment lasts {LEAST:g} s or more, not {every:g}")
 
 
 def captioned(

@@ -59,7 +59,10 @@ def draw_kernel(
         after = before + tl.sum(of_lines, axis=0)
         if (before <= target) & (target < after):
             up_to = before + tl.cumsum(of_lines, axis=0)
-            number = tl.minimum(tl.sum((up_to <= target).to(tl.int32), axis=0), LINES - 1)
+            # Lines of blocked words alone end the block: rounding must not put the target there.
+            number = tl.minimum(
+                tl.sum((up_to <= target).to(tl.int32), axis=0), tl.max(tl.where(of_lines > 0, line, 0), axis=0)
+            )
             start = before + tl.sum(tl.where(line < number, of_lines, 0.0), axis=0)
             word = first + number * LINE + place
             _, of_line = load_scores(scores, blocked, word, V)

@@ -17,7 +17,7 @@ def names() -> list[str]:
 def shipped(name: str) -> Path:
     """The file of a recipe that comes with hoca."""
     if name not in names():
-        raise UnknownName(f"there is no recipe {name!r}: {nearest(name, names())}; or give the path of a YAML file")
+        raise UnknownName(f"there is no recipe {name!r}, nor a YAML file of that name: {nearest(name, names())}")
     return FOLDER / f"{name}.yaml"
 
 

@@ -144,11 +144,13 @@ def freeze(model: CaptionModel, parts: tuple[str, ...]) -> None:
     names = [name for name, _ in model.named_parameters()]
     modules = dict(model.named_modules())
     for part in parts:
-        if part not in modules and not any(_within(name, part) for name in names):
+        if (not part or part not in modules) and not any(_within(name, part) for name in names):
             known = sorted({name.split(".")[0] for name in names})
             raise UserError(f"parts names {part!r}, which {model.name} has not: known: {', '.join(known)}")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(_within(name, part) for part in parts))
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UserError(f"parts names nothing of {model.name} that has weights, so nothing would learn: add a part")
 
 
 def _within(name: str, part: str) -> bool:

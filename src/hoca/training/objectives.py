@@ -263,7 +263,8 @@ class Consensus(SelfCritical):
 class BeamReward(RewardObjective):
     """The reward that is expected of the sentences that beam search chooses among, weighed by their probabilities.
 
-    The search learns to prefer the better ones.
+    The search learns to prefer the better ones. An <eos> that the longest length forces counts as any other word: the
+    search ranks by it too.
     """
 
     def search_own(self, device: torch.device) -> WordByWord:

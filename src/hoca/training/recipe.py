@@ -88,7 +88,7 @@ class TrainSection:
     parts: tuple[str, ...] = option((), "train only parameters whose names start with one of these; empty = all")
     precision: Literal["float32", "bf16"] = option("float32", "bf16 = autocast")
     cuda_graph: Literal["auto", "on", "off"] = option(
-        "auto", "run each training step as one CUDA graph; auto = if there is a GPU"
+        "auto", "run training steps as CUDA graphs; auto = if there is a GPU"
     )
     workers: int = option(
         0, "processes that prepare batches; 0 = features are kept on the training device", least=0, below=1 << 10

@@ -224,6 +224,36 @@ def test_a_batch_beyond_the_memory_of_the_gpu_is_halved(
     assert len(store) == 3
 
 
+def test_a_clip_without_room_beside_others_is_tried_again_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FeatureStore(tmp_path)
+    settings = ExtractionSettings(device="cpu", workers=1, batch=2)
+    videos = find([folder / name for name in ("clip0.mp4", "clip1.mp4", "clip2.mp4")])
+    with Worker(store, light_specification(), settings) as worker:
+        begin = worker.extractor.begin
+        tries: list[int] = []
+
+        def limited(decoded: Sequence[DecodedVideo]) -> Callable[[], list[Extracted]]:
+            tries.append(len(decoded))
+            if len(tries) <= 4:  # both batches, and their halves
+                raise torch.cuda.OutOfMemoryError
+            if len(tries) == 6:
+                raise torch.cuda.OutOfMemoryError  # has no room at all
+            return begin(decoded)
+
+        monkeypatch.setattr(worker.extractor, "begin", limited)
+        outcomes = list(worker.outcomes(videos))
+    assert tries == [2, 1, 1, 1, 1, 1, 1]
+    assert [(outcome.video.id, outcome.status) for outcome in outcomes] == [
+        ("clip0", "done"),
+        ("clip1", "failed"),
+        ("clip2", "done"),
+    ]
+    assert "the GPU's memory does not suffice for this video" in outcomes[1].why
+    assert len(store) == 2
+
+
 def test_two_batches_at_a_time_give_what_one_gives(folder: Path, tmp_path: Path) -> None:
     stores, statuses = [], []
     for batches in (1, 2):  # the second time as on a GPU, with threads that send clips there

@@ -97,4 +97,4 @@ def backbone(name: object, modality: str) -> Backbone:
 
         return from_folder(name)
     hint = nearest(name, BACKBONES) if isinstance(name, str) else f"known: {', '.join(BACKBONES)}"
-    raise UnknownName(f"feature specification: {modality} wants backbone {name!r}: {hint}")
+    raise UnknownName(f"feature specification: there is no {modality} backbone {name!r}: {hint}")

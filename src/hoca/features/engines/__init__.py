@@ -107,7 +107,9 @@ def _shown(outcomes: Iterator[Outcome], total: int, every: float = 10.0) -> Iter
             seconds += outcome.duration or 0.0
             now = time.monotonic()
             passed = max(now - begun, 1e-9)
-            note = f"{number / passed:.2g} clips/s, {seconds / passed:.2g}× real time"
+            note = f"{number / passed:.2g} clips/s"
+            if seconds:  # of what was read
+                note += f", {seconds / passed:.2g}× real time"
             progress.update(task, advance=1, note=note)
             if not console.is_terminal and (now - last > every or number == total):
                 last = now

@@ -28,6 +28,7 @@ BATCH_ON_GPU = 16
 BATCHES_ON_GPU = 2  # begun besides the one whose results are waited for, so that the GPU always has work
 SENDERS = 2  # threads that copy clips to the GPU: one reads at about the speed at which 16 processes decode
 WRITERS = 4  # files that wait for the disk at a time
+NO_ROOM = "the GPU's memory does not suffice for this video: use --device cpu"
 
 T = TypeVar("T")
 Clip = tuple[media.Request, media.DecodedVideo | media.Failure]
@@ -77,11 +78,16 @@ class Worker:
     def outcomes(self, videos: Sequence[VideoFile]) -> Iterator[Outcome]:
         by_path = {video.path: video for video in videos}
         writing: list[Future[Outcome]] = []  # of the batch before, while the networks have the next
+        crowded: list[VideoFile] = []  # had no room on the GPU beside the others: they are tried again alone
         with ThreadPoolExecutor(WRITERS) as writers:
             for batch in self.features(self.clips(videos)):
                 yield from (each.result() for each in writing)
-                writing = [writers.submit(self._kept, by_path[path], one) for path, one in batch]
+                crowded += [by_path[path] for path, one in batch if one is NO_ROOM]
+                writing = [writers.submit(self._kept, by_path[path], one) for path, one in batch if one is not NO_ROOM]
             yield from (each.result() for each in writing)
+        for video in crowded:
+            for batch in self.features(self.clips([video])):
+                yield from (self._kept(video, one) for _, one in batch)
 
     def clips(self, videos: Iterable[VideoFile]) -> Iterator[Clip]:
         """Decoded, and on the GPU where there is one, in the order in which they are."""
@@ -125,7 +131,7 @@ class Worker:
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             if len(decoded) == 1:
-                return [lambda: ["the GPU's memory does not suffice for this video: use --device cpu"]]
+                return [lambda: [NO_ROOM]]
         middle = len(decoded) // 2
         return self._halved(decoded[:middle]) + self._halved(decoded[middle:])
 

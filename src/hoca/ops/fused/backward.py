@@ -58,7 +58,9 @@ def _load_keys(
         for j in tl.static_range(TILES):
             step = row + j * ROWS
             if HALF:
-                here = real[i * TILES + j] & (channel >= 0 if EVEN else channel < D)
+                here = real[i * TILES + j]
+                if not EVEN:
+                    here = here & (channel < D)
                 key = keys[i] + video * key_b[i] + (step * key_t[i] + channel)
                 loaded = loaded + (tl.load(key, mask=here, other=0.0).to(tl.float32),)
             else:

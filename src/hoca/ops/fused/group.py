@@ -16,7 +16,7 @@ from hoca.ops.copies import kept
 from hoca.ops.fused.backward import backward_kernel
 from hoca.ops.fused.forward import forward_kernel
 from hoca.ops.fused.pairs import pair_keys
-from hoca.ops.fused.powers import ALIGNMENT, make_powers, padded
+from hoca.ops.fused.powers import ALIGNMENT, make_powers, padded, strides
 
 MOST_ROWS = 512  # more steps than these in one group do not fit the registers of a multiprocessor
 MOST_RANK = 4
@@ -201,11 +201,6 @@ class _Group:
             *(words, size, padded(size), height),
             *(len(self.keys), self.rank, self.per_word, bool(self.masks), not triton.knobs.runtime.interpret),
         )
-
-
-def strides(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """From video to video, and from row to row."""
-    return tuple(tensor.stride(0) for tensor in tensors), tuple(tensor.stride(1) for tensor in tensors)
 
 
 def _forward_tile(steps: Sequence[int], rank: int, *, half: bool) -> Tile:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hoca.ops.fused.powers import ALIGNMENT, padded
+from hoca.ops.fused.powers import ALIGNMENT, padded, strides
 
 ROWS = 8  # of a pair's half
 
@@ -59,7 +59,7 @@ def pair_keys(keys: Sequence[Tensor], masks: Sequence[Tensor], height: int) -> T
     words = keys[0].new_empty((batch, count, width, height // 2), dtype=torch.int32)
     pairs_kernel[(width // ALIGNMENT, batch * count, height // (2 * ROWS))](
         tuple(keys), tuple(masks) or tuple(keys), words,
-        tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
+        *strides(keys),
         tuple(m.stride(0) for m in masks) or tuple(0 for _ in keys), tuple(key.shape[1] for key in keys),
         size, width, height, count, bool(masks), ROWS=ROWS, LANES=ALIGNMENT, num_warps=4,
     )  # fmt: skip

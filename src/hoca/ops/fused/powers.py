@@ -70,6 +70,11 @@ def padded(size: int) -> int:
     return cdiv(size, ALIGNMENT) * ALIGNMENT
 
 
+def strides(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """From video to video, and from row to row."""
+    return tuple(tensor.stride(0) for tensor in tensors), tuple(tensor.stride(1) for tensor in tensors)
+
+
 def make_powers(
     queries: Sequence[Tensor], keys: Sequence[Tensor], masks: Sequence[Tensor], height: int
 ) -> tuple[Tensor, Tensor]:
@@ -80,8 +85,7 @@ def make_powers(
     key_powers = queries[0].new_empty((batch, count, width, height), dtype=torch.float32)
     powers_kernel[(width // ALIGNMENT, batch * count, height // ROWS + cdiv(words, ROWS))](
         tuple(queries), tuple(keys), tuple(masks) or tuple(queries), query_powers, key_powers,
-        tuple(q.stride(0) for q in queries), tuple(q.stride(1) for q in queries),
-        tuple(k.stride(0) for k in keys), tuple(k.stride(1) for k in keys),
+        *strides(queries), *strides(keys),
         tuple(m.stride(0) for m in masks) or tuple(0 for _ in keys), tuple(key.shape[1] for key in keys),
         words, size, width, height, count, bool(masks), ROWS=ROWS, LANES=ALIGNMENT, num_warps=4,
     )  # fmt: skip
