@@ -281,6 +281,25 @@ class TestReward:
         for id, scores in found.items():
             assert scores == pytest.approx(other[id][::-1])
 
+    def test_words_outside_the_vocabulary_agree_with_themselves_alone(self) -> None:
+        """Rewards and consensus are the metric's, whatever the model can say."""
+        captions = {
+            "a": ["a fireman runs", "a postman runs", "a fireman sits"],
+            "b": ["a dog runs fast", "the dog runs"],
+            "c": ["a cat sits", "the cat sits"],
+        }
+        vocabulary = Vocabulary.build([caption for each in captions.values() for caption in each], 3)
+        assert "fireman" not in vocabulary
+        reward = reward_of(captions, vocabulary)
+        complete = reward_of(captions, Vocabulary.build(caption for each in captions.values() for caption in each))
+        assert reward.of_references() == complete.of_references()
+        said = {"a": "a runs", "b": "runs", "c": "a sits sits"}
+        ended = {id: [f"{caption} end" for caption in each] for id, each in captions.items()}
+        scores = Evaluator(ended).evaluate({id: f"{text} end" for id, text in said.items()}, ("CIDEr",)).per_video
+        rows = [vocabulary.encode(text) for text in said.values()]
+        words = np.array([row + [vocabulary.pad] * (5 - len(row)) for row in rows])
+        assert reward(list(said), words).tolist() == pytest.approx([scores[id]["CIDEr"] for id in said])
+
     @pytest.mark.parametrize("name", SELF_CRITICAL)
     def test_what_earns_the_baseline_teaches_nothing(self, name: str) -> None:
         objective = made(name, Vocabulary(["a"]), CORPUS, xe_weight=0.0)

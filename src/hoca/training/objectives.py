@@ -24,7 +24,7 @@ from hoca.metrics import CiderReward
 from hoca.models import CaptionModel, Decoded, Memory, Weighted
 from hoca.models.trees import tensors
 from hoca.ops.cross_entropy import cross_entropy
-from hoca.text import Vocabulary
+from hoca.text import Vocabulary, tokenize
 from hoca.training.recipe import TrainSection
 
 WORDS = "words"  # the name of the word objective among a step's losses
@@ -286,8 +286,20 @@ class BeamReward(RewardObjective):
 def reward_of(
     references: Mapping[str, Sequence[str]], vocabulary: Vocabulary, rouge_weight: float = 0.0
 ) -> CiderReward:
-    """<eos> counts as a word. Document frequencies are in no checkpoint: a resumed run counts its references again."""
-    encoded = {id: [vocabulary.encode(caption) for caption in captions] for id, captions in references.items()}
+    """<eos> counts as a word, and a word outside the vocabulary as itself: two of these are no agreement.
+
+    Document frequencies are in no checkpoint: a resumed run counts its references again.
+    """
+    outside: dict[str, int] = {}
+
+    def numbered(caption: str) -> list[int]:
+        words = [
+            vocabulary[word] if word in vocabulary else outside.setdefault(word, len(vocabulary) + len(outside))
+            for word in tokenize(caption)
+        ]
+        return [*words, vocabulary.eos]
+
+    encoded = {id: [numbered(caption) for caption in captions] for id, captions in references.items()}
     return CiderReward(encoded, ignored=(vocabulary.pad, vocabulary.bos), rouge_weight=rouge_weight)
 
 
