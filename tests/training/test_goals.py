@@ -38,6 +38,7 @@ class Setting:
         self.objective: Any = OBJECTIVES[name](recipe.train, recipe.search, self.vocabulary, captions)
         options = {**SIZES, "max_steps": 20, "dropout": 0.0, "discount": discount}
         self.model: Any = create("hrl", dataset.widths, self.vocabulary, **options)
+        freeze(self.model, (name.removeprefix("hrl-"),) if name.startswith("hrl-") else ())
         (self.batch,) = Batches(dataset, "train", self.vocabulary, batch_size=1000)
 
     def rolled(self, words: Tensor) -> Any:
@@ -128,13 +129,19 @@ def test_an_end_that_the_longest_length_forced_earns_nothing(tiny_data: Path, na
 @both
 def test_the_one_that_learns_leaves_the_other_and_the_critic_alone(tiny_data: Path, name: str) -> None:
     of = Setting(tiny_data, name, xe_weight=0.0)
-    learns = name.removeprefix("hrl-")
-    freeze(of.model, (learns,))
     batch = of.objective.examples(of.model, of.batch)
     losses = TeacherForcing(of.model, of.objective)(batch)
     losses["words"].loss.backward()
     moved = {key.split(".")[0] for key, p in of.model.named_parameters() if p.grad is not None and bool(p.grad.any())}
-    assert moved == {learns}
+    assert moved == {name.removeprefix("hrl-")}
+
+
+@both
+def test_the_other_is_to_be_frozen(tiny_data: Path, tmp_path: Path, name: str) -> None:
+    """The loss of either reaches both: a goal is in the worker's words, and its state in the goal."""
+    own = name.removeprefix("hrl-")
+    with pytest.raises(UserError, match=rf"would train the \w+, too: give train.parts=\[{own}\]"):
+        train(tiny(tiny_data, tmp_path / "run", model="hrl", objective=name))
 
 
 @both
@@ -151,7 +158,7 @@ def test_the_loss_is_minus_the_advantages_times_the_log_probabilities(tiny_data:
 
 def test_captions_of_the_worker_come_to_earn_more(tiny_data: Path) -> None:
     of, plain = Setting(tiny_data, "hrl-worker", xe_weight=0.0), Setting(tiny_data, "xe").objective
-    optimizer = torch.optim.Adam(of.model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(of.model.requires_grad_(True).parameters(), lr=0.02)
     for _ in range(40):
         step(optimizer, TeacherForcing(of.model, plain)(of.batch)["words"].loss / of.batch.caption_count)
     freeze(of.model, ("worker",))

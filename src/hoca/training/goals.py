@@ -38,10 +38,17 @@ class HasGoals(Protocol):
 class GoalObjective(RewardObjective):
     """Each word of the model's own captions has an advantage of its own."""
 
+    other: str  # the part that is to be frozen
+
     def examples(self, model: CaptionModel, batch: Batch) -> Batch:
         """The model's own captions [B, S, L + 1], then the given ones; advantages [B, S, L] are a target."""
         if not isinstance(model, HasGoals):
             raise UserError(f"train.objective={self.settings.objective} trains captioners with goals: use model=hrl")
+        if any(parameter.requires_grad for parameter in getattr(model, self.other).parameters()):
+            raise UserError(
+                f"train.objective={self.settings.objective} would train the {self.other}, too: give "
+                f"train.parts=[{self.settings.objective.removeprefix('hrl-')}]"
+            )
         with inference(model):
             memory = model.encode(batch.features, batch.lengths, batch.category)
             own = self.draw(model, memory)  # [B, S, L + 1]
@@ -88,6 +95,8 @@ class GoalObjective(RewardObjective):
 class WorkerObjective(GoalObjective):
     """Captions are drawn by chance, and each word answers for what follows it."""
 
+    other = "manager"
+
     def draw(self, model: CaptionModel, memory: Any) -> Tensor:
         return sample(model, memory, self.search.limits, count=self.settings.samples).words
 
@@ -104,6 +113,8 @@ class ManagerObjective(GoalObjective):
 
     In training, noise on the goals (`model.goal_noise`) shows which way they should have been.
     """
+
+    other = "worker"
 
     def draw(self, model: CaptionModel, memory: Any) -> Tensor:
         return greedy(model, memory, self.search.limits).words
