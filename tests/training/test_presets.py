@@ -24,7 +24,7 @@ from .test_recipes import SMALLER_MODEL
 
 SYSTEMS = [name for name in names() if "hoca" not in name and name != "ensemble"]
 PAPER = {name: f"{name}-paper" for name in SYSTEMS}
-HOUSE = {name: "recnet" if name.startswith("recnet") else name for name in SYSTEMS}
+HOUSE = {name: name for name in SYSTEMS}
 WORDS = 10_000
 Shapes = dict[str, tuple[int, ...]]
 
@@ -38,6 +38,8 @@ class Published:
     shapes: Shapes  # weights that these sizes come to
     train: dict[str, Any]
     beam: int = 5
+    longest: int = 30  # words of a caption, where nothing is known
+    per_word: bool = False  # sentences are ranked by log-probability per word
     rates: tuple[float, ...] = field(default=())  # of the stages, where they differ
 
 
@@ -69,13 +71,15 @@ PUBLISHED = {
         {"image": 2048, "change": 512},
         {"embedding": 300, "hidden": 512, "factors": 512, "tags": 300, "encoder": "none"},
         {"cell.history.a.weight": (4 * 512, 512), "cell.words.b.weight": (4 * 512, 300), "cell.words.c": (4, 512, 512)},
-        {"optimizer": "adam", "learning_rate": 2e-4, "batch_size": 64},
+        {"optimizer": "adam", "learning_rate": 2e-4},
+        longest=20,
     ),
     "cst": Published(
         {"image": 2048, "motion": 512, "audio": 128},
         {"embedding": 512, "hidden": 512, "encoder": "linear"},
         {"pooled.layers.image.weight": (512, 2048), "history_gates.weight": (4 * 512, 512)},
         {"optimizer": "adam", "batch_size": 64, "captions_per_video": 20, "gradient_clip": 0.25},
+        per_word=True,
         rates=(1e-4, 1e-4),
     ),
     "haca": Published(
@@ -90,6 +94,7 @@ PUBLISHED = {
             "inner.cell.recurrent.weight": (4 * 1024, 1024),
         },
         {"optimizer": "adadelta", "learning_rate": 1.0, "batch_size": 64, "gradient_clip": 10.0},
+        longest=16,
     ),
     "hrl": Published(
         {"image": 2048},
@@ -104,6 +109,7 @@ PUBLISHED = {
             "critic.cell.weight_hh": (3 * 128, 128),
         },
         {"optimizer": "adadelta", "batch_size": 64, "gradient_clip": 10.0},
+        longest=16,
         rates=(1.0, 1.0, 0.1, 0.1, 0.1, 0.1),
     ),
     "dense-cap": Published(
@@ -111,6 +117,7 @@ PUBLISHED = {
         {"embedding": 1024, "hidden": 512, "steps": 16, "lexicon": 6690},
         {"words.weight": (WORDS, 1024), "cell.weight_hh": (4 * 512, 512)},
         {"optimizer": "adam", "learning_rate": 2e-4, "batch_size": 16, "captions_per_video": 10},
+        per_word=True,
     ),
     "mm-tgm": Published(
         {"image": 2048, "motion": 1024, "audio": 128},
@@ -164,7 +171,8 @@ def test_the_paper_preset_builds_at_its_published_sizes(name: str) -> None:
         assert options.items() <= optimizer.defaults.items()
         assert optimizer.defaults["lr"] == stage.train.learning_rate
         assert optimizer.defaults["weight_decay"] == stage.train.weight_decay
-        assert stage.search.beam == published.beam
+        found = (stage.search.beam, stage.search.max_length, stage.search.length_penalty)
+        assert found == (published.beam, published.longest, float(published.per_word))
     if published.rates:
         assert tuple(stage.train.learning_rate for stage in stages) == published.rates
 
@@ -175,15 +183,21 @@ def test_what_is_particular_to_one_of_them() -> None:
         cst = create("cst", {"image": 8}, vocabulary())
     assert not [key for key, _ in cst.named_parameters() if key.endswith("gates.bias")]
     for name, weight in (("recnet-global", 0.2), ("recnet-local", 0.1)):
-        stages = read_recipe(PAPER[name]).in_stages()
-        assert [stage.model.options["reconstruction"] for stage in stages] == [0.0, weight]
+        for preset in (PAPER[name], HOUSE[name]):
+            stages = read_recipe(preset).in_stages()
+            assert [stage.model.options["reconstruction"] for stage in stages] == [0.0, weight]
     for name in ("cst", "hrl"):
         assert read_recipe(PAPER[name]).in_stages()[-1].train.xe_weight == 0.0
+    # SCN's tagger sees a video 100 times at most; MSVD has some 40 captions of each, and an epoch is all of them.
+    tagger, decoder = (stage.train for stage in read_recipe(PAPER["scn"]).in_stages())
+    assert tagger.epochs * 40 / tagger.captions_per_video <= 100
+    assert (tagger.batch_size, decoder.batch_size) == (128, 64)
 
 
 @every_system
 def test_the_house_preset_has_what_all_share(name: str) -> None:
-    recipe = read_recipe(HOUSE[name], [f"model={name}"])
+    recipe = read_recipe(HOUSE[name])
+    assert recipe.model.name == name
     config = entry(name).model.Config.of({"image": 512, "change": 512}, **recipe.model.options)
     assert (config.hidden, config.embedding, config.dropout, recipe.search.beam) == (512, 300, 0.5, 5)
     assert getattr(config, "encoder", "bilstm") == "bilstm"
