@@ -404,6 +404,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "comparison.csv")
     parser.add_argument("--page", type=Path, default=PAGE)
     arguments(parser, ROOT / "results" / "comparison-runs.csv")
+    parser.set_defaults(done=[ROOT / "results" / "clips-runs.csv"])  # the HOCA variants on the other folds of the clips
     options = parser.parse_args()
     carry_out(options, pack=pack, train=train, table=table, page=page)
 

@@ -90,12 +90,10 @@ def test_validation_chooses_by_means_over_seeds(study: Any) -> None:
             row = dict.fromkeys((*study.SCORES, "nats"), "0.4") | {"METEOR": "", "BLEU-4": "0.0"}
             row |= dict.fromkeys(("epochs", "best_epoch"), "8")
             rows.append(row | {"variant": variant, "seed": seed, study.LOSS: str(nats), study.CIDER: str(cider)})
-    words, reward, *goals = study.lines(rows)
+    words, reward = study.lines(rows)
     assert (words["chosen by"], reward["chosen by"]) == ("nats", "CIDEr")
     assert words[study.CIDER].startswith("60.0 ± ")
     assert (words["METEOR"], words["BLEU-4"]) == ("", "0.0 ± 0.0"), "nothing is not the same as zero"
-    assert [line["variant"] for line in goals] == list(study.GOALS)
-    assert goals[0]["CIDEr"] == 65
 
 
 def test_packed_vectors_are_those_that_a_run_would_find(

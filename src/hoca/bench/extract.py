@@ -10,13 +10,15 @@ weights are in the cache.
 
 runs where no weights can be fetched. PyAV may be a wheel that is unpacked into a folder on PYTHONPATH: the processes
 that decode search the same folders. `share_of_slower` is the pipeline's clips per second as a share of the slower of
-`decode` in all processes and `network`; `bound_by` names the slowest of all that was measured apart.
+`decode` in all processes and the networks, on a GPU those of `batches`; `bound_by` names the slowest of all that was
+measured apart.
 """
 
 from __future__ import annotations
 
 import csv
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -89,7 +91,7 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
             tempfile.TemporaryDirectory() as folder,
             Worker(FeatureStore(folder), whole, settings, _extractor(options, whole, device)) as worker,
         ):
-            decoded = _decoded(worker, videos[:: max(1, len(videos) // worker.batch)][: worker.batch])
+            decoded = _decoded(worker, random.Random(0).sample(videos, min(len(videos), worker.batch)))
             alone: dict[str, Row] = {}  # what all backbones together cost
             for name in [*whole, "all"]:
                 specification = whole if name == "all" else {name: whole[name]}

@@ -75,8 +75,9 @@ def pipeline(worker: Worker, videos: list[VideoFile], about: Row, alone: dict[st
     precision, processes = precision_of(worker.extractor), worker.decoders.workers
     row = row_of(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)
     rates = {part: float(other["clips_per_second"]) for part, other in alone.items() if other["clips_per_second"]}
-    if {"decode", "network"} <= rates.keys():
-        slower = min("decode", "network", key=lambda part: rates[part])
+    networks = "batches" if worker.sends else "network"  # the same clips; one batch may be of shorter ones
+    if {"decode", networks} <= rates.keys():
+        slower = min("decode", networks, key=lambda part: rates[part])
         share = len(videos) / seconds / rates[slower]
         row |= {"share_of_slower": f"{share:.3f}", "bound_by": min(rates, key=lambda part: rates[part])}
         say(f"{len(videos) / seconds:.3g} clips a second, {100 * share:.0f} % of {slower} alone, {rates[slower]:.3g}")
