@@ -34,15 +34,16 @@ A name in place of a file means a recipe that comes with hoca: `hoca train finet
 all, `hoca recipes show NAME` prints one, `hoca recipes copy NAME` gives you a file to change.
 
 Each compared system has two: `NAME`, with the encoder and the optimizer that all of them share here, and `NAME-paper`,
-with the published sizes and optimizer; its heading says what still differs. [comparison.md](comparison.md) says what the
-systems are.
+with the published sizes and optimizer; its heading says what still differs. What the systems are is in
+[comparison.md](comparison.md).
 
 On the command line `model=NAME` is short for `model.name=NAME` and `data=FOLDER` for `data.folder=FOLDER`. Any other
 key may be given without its section if only one section has it; `section.key=value` always works.
 
 **Stages.** `stages` lists stages that are trained one after the other. Each has a name and the sections that it
 changes. It starts from the best checkpoint of the stage before it, or from its own `init_from`. One command runs all
-stages, and `--resume` continues in the middle of any of them ([recipes/recnet-local.yaml](../src/hoca/recipes/recnet-local.yaml)):
+stages, and `--resume` continues in the middle of any of them, as in
+[recipes/recnet-local.yaml](../src/hoca/recipes/recnet-local.yaml):
 
 ```yaml
 stages:

@@ -132,9 +132,7 @@ def test_any_sizes(make_group: Callable[..., Any], data: st.DataObject, kind: st
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("kind", ["unary", "low_rank"])
-def test_views_of_wider_tensors_need_no_copy(
-    make_group: Callable[..., Any], kind: str, dtype: torch.dtype
-) -> None:
+def test_views_of_wider_tensors_need_no_copy(make_group: Callable[..., Any], kind: str, dtype: torch.dtype) -> None:
     """A model's projections of all groups lie side by side: [B, Q, slots, D]."""
     group = make_group((7, 5), words=2, size=9, rank=1, lengths=[[7, 4], [5, 2]])
 
