@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -26,6 +27,24 @@ def test_within_another_one_it_changes_nothing() -> None:
     with no_garbage_collection():
         with no_garbage_collection():
             pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_thread_that_is_done_leaves_it_off_for_another() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with no_garbage_collection():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert inside.wait(10)
+    with no_garbage_collection():
+        leave.set()
+        thread.join()
         assert not gc.isenabled()
     assert gc.isenabled()
 

@@ -41,6 +41,16 @@ def test_a_packed_network_gives_the_same_features(side: int) -> None:
         torch.testing.assert_close(packed(batch), network(batch), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_to_pack_a_network_again_changes_nothing(dtype: torch.dtype) -> None:
+    network, batch = tiny(), pictures(42)
+    network.pack(torch.float32)
+    with torch.inference_mode():
+        expected = network(batch)
+        network.pack(dtype)
+        assert torch.equal(network(batch), expected)
+
+
 def test_a_scaled_layer_in_bfloat16_is_rounded_once() -> None:
     if not onednn_is_available(torch.bfloat16):
         pytest.skip("oneDNN has no bfloat16 on this processor")

@@ -108,7 +108,10 @@ class Extractor:
         return lambda: made
 
     def send(self, clip: DecodedVideo) -> DecodedVideo:
-        """The clip with its pictures on the GPU, where there is one; nothing of it is in decoders' memory any more."""
+        """The clip with the pictures of its networks on the GPU, where there is one, and copies of its times and sound.
+
+        Pictures of backbones without a network stay views of the memory that the clip was decoded into, and keep it.
+        """
         if not self._weights or self._device.type != "cuda":
             return clip
         from hoca.features.transfer import upload_to

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections import Counter
@@ -113,6 +114,8 @@ class FeatureStore:
         for name in features:
             if name in absent:
                 raise UserError(f"features of {id}: {name} is both given and absent; leave one out")
+        if duration is not None and not 0 <= duration < math.inf:
+            raise UserError(f"features of {id}: a video of {duration} s; give its duration, or none")
         stored = {name: _half(values, f"{name} features of {id}") for name, values in features.items()}
         about = {
             "modalities": list(stored),

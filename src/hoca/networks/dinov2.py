@@ -122,7 +122,13 @@ class DINOv2(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def pack(self, dtype: torch.dtype) -> None:
-        """From now on compute on a CPU alone, in this type, without gradients: the same features, sooner."""
+        """From now on compute on a CPU alone, in this type, without gradients: the same features, sooner.
+
+        A packed network cannot be copied, pickled, converted or trained, and its packed weights are not in its
+        `state_dict`. To pack it again does nothing.
+        """
+        if any(isinstance(block, PackedBlock) for block in self.blocks):
+            return
         if onednn_is_available(dtype):
             self.blocks = nn.Sequential(*(PackedBlock(cast(Block, block), dtype) for block in self.blocks))
         self.to(dtype)
