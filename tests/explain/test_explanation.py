@@ -13,13 +13,14 @@ import pytest
 
 import hoca
 from hoca import media
-from hoca.captioning import VideoCaptioner
+from hoca.captioning import Caption, VideoCaptioner
 from hoca.errors import UserError
 from hoca.explain import collect, explain, model_name
 from hoca.generation import Confidence
 from hoca.media import DecodeLimits, Request, preview, write
 from hoca.media.decode import decode
 from hoca.media.preview import BYTES, decode_with_preview, envelope, thumbnails
+from hoca.models import Explanation
 from hoca.models.baselines.dense_cap import DenseCap, DenseCapMemory
 
 from .trained import clips, fit, silent_captioner, untrained
@@ -118,6 +119,22 @@ def test_views_are_ranked_by_the_log_probability_of_a_word(data: Path, run: Path
         first = next(view for view in caption.views if view.view == 1)
         assert first.text == caption.text
         assert first.logprob_per_word == pytest.approx(caption.logprob / (len(caption.words) + 1))
+
+
+@pytest.mark.parametrize("name", ["dense-cap", "scn", "l-hoca-ub"])
+def test_a_caption_without_its_explanation_says_the_same(data: Path, run: Path, name: str) -> None:
+    clip, captioner = clips(data, silent=False)[0], untrained(run, name)
+    caption = captioner.caption(clip)
+    assert caption.explanation != Explanation()
+    assert bool(caption.views) == (name == "dense-cap")
+    (many,) = captioner.captions([clip], explain=False)
+    segment = next(captioner.segments(clip, every=10, explain=False))
+    for plain in (captioner.caption(clip, explain=False), many, segment.caption):
+        assert isinstance(plain, Caption)
+        assert (plain.text, plain.words, plain.absent) == (caption.text, caption.words, caption.absent)
+        assert [text for text, _ in plain.alternatives] == [text for text, _ in caption.alternatives]
+        assert plain.logprob == pytest.approx(caption.logprob, rel=1e-3)
+        assert (plain.explanation, plain.views) == (Explanation(), ())
 
 
 def test_a_model_that_explains_nothing_says_its_sentence(data: Path, run: Path) -> None:

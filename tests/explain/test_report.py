@@ -14,6 +14,7 @@ import pytest
 
 from hoca.captioning import Caption
 from hoca.explain import explain, report, write_report
+from hoca.models.baselines.dense_cap import DenseCap
 
 from ..conftest import Command
 from ..media.making import sound, tone
@@ -101,6 +102,8 @@ def test_what_a_system_can_tell_of_a_clip_is_in_its_report(data: Path, run: Path
         assert (len(matrix["values"]), {len(row) for row in matrix["values"]}) == (rows, {columns})
         if matrix["rows"]["kind"] == "words":
             assert matrix["rows"]["labels"] == shown["words"]
+        if matrix["sums"]:
+            assert [sum(row) for row in matrix["values"]] == pytest.approx([1.0] * len(matrix["values"]), abs=1e-3)
     silent = content(report(explain(clips(data, silent=True)[0], captioner)))["captions"][0]
     assert list(silent["matrices"]) == [each for each in MATRICES[name] if "audio" not in each]
 
@@ -174,6 +177,26 @@ class TestCommands:
         assert [view.to_json() for view in Caption.from_json(told).views] == told["views"]
         plain = json.loads(hoca("caption", clip, "--model", run, "--json").out)
         assert "views" not in plain
+
+    @pytest.mark.parametrize(
+        "options", [(), ("--format", "csv"), ("--start", "0.2"), ("--every", "10", "--format", "srt"), ("--features",)]
+    )
+    def test_nothing_is_explained_where_sentences_alone_are_shown(
+        self,
+        hoca: Command,
+        data: Path,
+        run: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        options: tuple[str, ...],
+    ) -> None:
+        model = tmp_path / "model.safetensors"
+        untrained(run, "dense-cap").save(model)
+        clip = clips(data, silent=False)[0]
+        what = ("--features", data / "features", clip.stem) if "--features" in options else (clip, *options)
+        monkeypatch.setattr(DenseCap, "look", None)  # called, it would fail
+        monkeypatch.setattr(DenseCap, "views", None)
+        assert hoca("caption", *what, "--model", model).code == 0
 
     def test_explain_writes_the_report_and_the_figure(
         self, hoca: Command, data: Path, run: Path, unary: Path, tmp_path: Path

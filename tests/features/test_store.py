@@ -128,7 +128,7 @@ def test_features_that_cannot_be_stored_are_refused(tmp_path: Path, values: np.n
 
 @pytest.mark.parametrize("duration", [-1.0, float("nan"), float("inf")])
 def test_a_duration_that_no_video_has_is_refused(tmp_path: Path, duration: float) -> None:
-    with pytest.raises(UserError, match="features of v: a video of .* s; give its duration, or none"):
+    with pytest.raises(UserError, match=r"features of v: a video of .* s; give its duration, or none"):
         FeatureStore(tmp_path).write("v", features(), specification=SPECIFICATION, duration=duration)
     assert not list(tmp_path.iterdir())
 

@@ -320,9 +320,14 @@ def test_what_it_says_it_looked_at_are_weights(name: str) -> None:
         assert matrix.values.isfinite().all()
         assert not matrix.values[~here].any()
         if matrix.sums:
-            over = {"rows": 3, "columns": 2}[matrix.sums]
             assert matrix.values.min() >= 0
-            torch.testing.assert_close(matrix.values.sum(over), here.any(over).double())
+            torch.testing.assert_close(matrix.values.sum(3), here.any(3).double())
+    for video in range(3):  # a report leaves out what was looked at for the end of the sentence
+        for name, matrix in found.of_caption(video, words.shape[2] - 1).matrices.items():
+            if matrix.sums:
+                rows = is_there(matrix.rows, words)[video, : len(matrix.values)]
+                columns = is_there(matrix.columns, words)[video, : matrix.values.shape[1]]
+                torch.testing.assert_close(matrix.values.sum(1), (rows & columns.any()).double(), msg=name)
 
 
 @every_length
@@ -353,6 +358,21 @@ def test_what_it_says_of_a_batch_is_what_it_says_of_its_videos(name: str, given:
             else:
                 expected = shown.values[video : video + 1, :, :rows, :columns]
             torch.testing.assert_close(matrix.values, expected)
+
+
+@every_model
+def test_all_of_it_can_be_done_in_inference_mode(name: str) -> None:
+    def found(model: CaptionModel) -> list[Tensor]:
+        torch.manual_seed(1)
+        memory = model.encode(videos(), HOLES)
+        said = beam_search(model, memory, SentenceLimits(max_length=4), width=2)
+        return [said.words, said.logprob, *tensors(model.look(memory, said.words[:, :, :-1]))]
+
+    model = captioner(name)
+    expected = found(model)
+    with torch.inference_mode():
+        torch.testing.assert_close(found(model), expected)
+        torch.testing.assert_close(found(captioner(name)), expected)  # of a model that was made in it
 
 
 def _by_name(tensors: Mapping[str, Any]) -> dict[str, Tensor]:

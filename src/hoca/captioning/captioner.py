@@ -67,6 +67,7 @@ class VideoCaptioner:
         pictures: int = 0,
         limits: DecodeLimits | None = None,
         decoders: Decoders | None = None,
+        explain: bool = True,
         on_stage: Callable[[str], None] = lambda stage: None,
         computing: Callable[[Callable[[], Caption]], Caption] = lambda work: work(),
     ) -> Caption:
@@ -75,8 +76,9 @@ class VideoCaptioner:
         category: the name of the video's category, for a model that was trained with them. start, end: seconds, where
         only a part is meant; None = to the end. pictures: how many a preview of the clip has, which a report shows; 0 =
         no preview. limits: what this file may cost; None = `limits`.
-        decoders: processes to decode in, with limits of their own; None = the captioner's one. on_stage: is told what
-        is being done: decoding, features, words. computing: where the networks run, for a server of many threads.
+        decoders: processes to decode in, with limits of their own; None = the captioner's one. explain: False leaves
+        `explanation` and `views` empty, which saves their time. on_stage: is told what is being done: decoding,
+        features, words. computing: where the networks run, for a server of many threads.
         """
         begun = time.perf_counter()
         number = self.category(category)
@@ -95,7 +97,7 @@ class VideoCaptioner:
                 raise refusal
             made = time.perf_counter()
             on_stage("words")
-            caption = self.describe(extracted, search, category=number)
+            caption = self.describe(extracted, search, category=number, explain=explain)
             return replace(caption, seconds={"features": made - started} | caption.seconds)
 
         caption = computing(compute)
@@ -114,6 +116,7 @@ class VideoCaptioner:
         category: str | None = None,
         pictures: int = 0,
         decoders: Decoders | None = None,
+        explain: bool = True,
     ) -> Iterator[Segment]:
         """A sentence for every so many seconds of a film or for each scene, as it goes; neighbours that say the same
         are one. Memory does not grow with the length of the film.
@@ -124,7 +127,7 @@ class VideoCaptioner:
         film = Film.measure(self, video, start, end, decoders)
         spans = film.spans(self, every, scenes, decoders)
         options: dict[str, Any] = {"search": search, "category": category, "pictures": pictures, "decoders": decoders}
-        yield from merged(captioned(self, film, spans, **options))
+        yield from merged(captioned(self, film, spans, explain=explain, **options))
 
     def captions(
         self,
@@ -134,13 +137,15 @@ class VideoCaptioner:
         category: str | None = None,
         batch_size: int = 8,
         decoders: Decoders | None = None,
+        explain: bool = True,
     ) -> Iterator[Caption | UserError]:
         """A sentence for each of many files, in their order, in less time than `caption` takes for them one by one.
 
         While the words of some are looked for, the next files go through the networks and those after them are
         decoded. A file that cannot be captioned gives its error in place of a sentence, and the rest follow; an error
         among the files comes out in its place. batch_size: files whose words are looked for at once, after a first
-        few that come sooner. On a CPU, torch works with one thread per operation until the last sentence is taken.
+        few that come sooner. The rest is as for `caption`. On a CPU, torch works with one thread per operation until
+        the last sentence is taken.
         """
         from hoca.features.ahead import extract_ahead
 
@@ -151,7 +156,7 @@ class VideoCaptioner:
                 for each in group
             ]
             usable = [answer for answer in answers if not isinstance(answer, UserError)]
-            found = iter(self.describe_all(usable, search, category=number))
+            found = iter(self.describe_all(usable, search, category=number, explain=explain))
             for each, answer in zip(group, answers, strict=True):
                 if isinstance(answer, UserError):
                     yield answer
@@ -160,12 +165,19 @@ class VideoCaptioner:
                     seconds = each.seconds | caption.seconds
                     yield replace(caption, seconds=seconds, video=os.fspath(each.path), made_by=self)
 
-    def describe(self, extracted: Extracted, search: Search | None = None, *, category: int | None = None) -> Caption:
+    def describe(
+        self, extracted: Extracted, search: Search | None = None, *, category: int | None = None, explain: bool = True
+    ) -> Caption:
         """The sentence for features that were made as the specification says; category: its number."""
-        return self.describe_all([extracted], search, category=category)[0]
+        return self.describe_all([extracted], search, category=category, explain=explain)[0]
 
     def describe_all(
-        self, videos: Sequence[Extracted], search: Search | None = None, *, category: int | None = None
+        self,
+        videos: Sequence[Extracted],
+        search: Search | None = None,
+        *,
+        category: int | None = None,
+        explain: bool = True,
     ) -> list[Caption]:
         """The sentences for the features of several videos; those with features of the same lengths are searched at
         once."""
@@ -175,10 +187,13 @@ class VideoCaptioner:
             alike.setdefault(shapes, []).append(place)
         found: dict[int, Caption] = {}
         for places in alike.values():
-            found |= zip(places, self._describe([videos[place] for place in places], search, category), strict=True)
+            captions = self._describe([videos[place] for place in places], search, category, explain)
+            found |= zip(places, captions, strict=True)
         return [found[place] for place in range(len(videos))]
 
-    def _describe(self, videos: list[Extracted], search: Search | None, category: int | None) -> list[Caption]:
+    def _describe(
+        self, videos: list[Extracted], search: Search | None, category: int | None, explain: bool
+    ) -> list[Caption]:
         begun = time.perf_counter()
         # float16 is what a feature store holds: the same file gives the same numbers as in training.
         given = {
@@ -188,10 +203,10 @@ class VideoCaptioner:
         features = {name: values.to(self.device) for name, values in given.items()}
         number = None if category is None else torch.full((len(videos),), category)
         with use_threads(1), inference(self.model):  # the words of a few videos are too little for a second thread
-            memory, *more = self.model.views(features, {}, number)
-            found, *others = [(search or self.search)(self.model, each) for each in (memory, *more)]
-            looked = self.model.look(memory, found.words[:, :1, :-1])  # of the best sentence alone
-            sure = self._confidence(found, memory)
+            memories = self.model.views(features, {}, number) if explain else [self.model.encode(features, {}, number)]
+            found, *others = [(search or self.search)(self.model, memory) for memory in memories]
+            looked = self._looked(found, memories[0]) if explain else None
+            sure = self._confidence(found, memories[0])
         texts, logprobs = found.texts(self.model.vocabulary), found.logprob.tolist()
         detected = torch.zeros_like(found.score) if found.detected is None else found.detected
         parts = torch.stack([found.score - detected, detected], dim=-1).tolist()  # [B, W, 2]
@@ -213,6 +228,12 @@ class VideoCaptioner:
             )
             for row, video in enumerate(videos)
         ]
+
+    def _looked(self, found: Hypotheses, memory: Memory) -> Explanation | None:
+        """What the words of the best sentences looked at; others of the beam may be longer."""
+        best = found.words[:, :1]
+        longest = int((best != self.model.vocabulary.pad).sum(2).max())
+        return self.model.look(memory, best[:, :, : longest - 1])
 
     def _views(self, found: Sequence[Hypotheses]) -> list[tuple[ViewCaption, ...]]:
         """The best sentence of each view, for each video, in the order of the log-probability of a word."""

@@ -97,8 +97,9 @@ def caption(
         if file is not None and file.is_dir():
             raise UserError(f"{file} is a folder: give the name of a file to write")
     limits = from_arguments(media.DecodeLimits, limit)
+    explained = report is not None or format == "json"  # JSON has the views
     if features is not None:
-        job = _job(model, device, beam, category)
+        job = _job(model, device, beam, category, explain=explained)
         _check_marks(job, format, min_confidence)
         _end(job, caption_stored(job, features, videos or [], format, _style(min_confidence), out))
         return
@@ -107,7 +108,7 @@ def caption(
             option = "--report" if report else f"--format {format}"
             raise UserError(f"{option} is for one video, {len(files)} were given: give one, or leave {option} out")
         with media.Decoders(workers=1, limits=limits).start() as decoders:  # it gets ready while torch is imported
-            options = {"hints": format == "text", "batch_size": batch_size}
+            options = {"hints": format == "text", "batch_size": batch_size, "explain": explained}
             job = _job(model, device, beam, category, decoders=decoders, **options, **cut)
             style = _style(min_confidence, in_segments)
             _check_marks(job, format, min_confidence)

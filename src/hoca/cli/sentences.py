@@ -36,6 +36,7 @@ class Job:
     start: float = 0.0
     end: float | None = None
     batch_size: int = 8  # as for `captions`
+    explain: bool = True  # as for `caption`: whether anything of it is shown
     shown: Shown | None = None
     partial: Partial | None = None
     failed: int = 0
@@ -67,8 +68,9 @@ class Job:
         from hoca.captioning.stored import stored_features
 
         def of(id: str, progress: Progress) -> Iterator[Row]:
-            given, category = stored_features(self.captioner, store, id), self.captioner.category(self.category)
-            yield Row(printable(id), self.captioner.describe(given, self.search, category=category))
+            given = stored_features(self.captioner, store, id)
+            options: dict[str, Any] = {"category": self.captioner.category(self.category), "explain": self.explain}
+            yield Row(printable(id), self.captioner.describe(given, self.search, **options))
 
         return self._all(ids, of)
 
@@ -96,9 +98,8 @@ class Job:
         """The captions of whole files, of which the next are decoded while one is said; None where that is not all."""
         if self.in_segments or self.shown or self.start or self.end is not None:
             return None
-        return self.captioner.captions(
-            [file.path for file in files], self.search, category=self.category, batch_size=self.batch_size
-        )
+        options: dict[str, Any] = {"category": self.category, "batch_size": self.batch_size, "explain": self.explain}
+        return self.captioner.captions([file.path for file in files], self.search, **options)
 
     def _rows(
         self, file: Input, known: list[Row], progress: Progress, ahead: Iterator[Caption | UserError] | None
@@ -117,7 +118,7 @@ class Job:
     def _caption(self, file: Input) -> Caption:
         pictures = self.captioner.pictures if self.shown else 0
         options: dict[str, Any] = {"category": self.category, "start": self.start, "end": self.end}
-        return self.captioner.caption(file.path, self.search, pictures=pictures, **options)
+        return self.captioner.caption(file.path, self.search, pictures=pictures, explain=self.explain, **options)
 
     def _segments(self, file: Input, last: Segment | None, progress: Progress) -> Iterator[Row]:
         from hoca.captioning.segments import Film, captioned
@@ -141,6 +142,7 @@ class Job:
             search=self.search,
             category=self.category,
             pictures=pictures,
+            explain=self.explain,
         )
         count = 0
         for count, segment in enumerate(found, start=1):

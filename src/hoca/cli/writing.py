@@ -91,7 +91,7 @@ def _write(pieces: Iterable[str], out: Path | None) -> None:
 def _settings(job: Job, files: list[Input | UserError], report: Path | None) -> dict[str, Any]:
     """What must be the same for sentences of an earlier run to be used."""
     return {
-        **{"model": identity(job.captioner), "beam": job.search.beam, "category": job.category},
+        **{"model": identity(job.captioner), "beam": job.search.beam, "category": job.category, "explain": job.explain},
         **{"every": job.every, "scenes": job.scenes, "start": job.start, "end": job.end, "report": bool(report)},
         "files": [stamp(file.path) for file in files if not isinstance(file, UserError)],
     }

@@ -65,7 +65,7 @@ class ExplainedMatrix:
     columns: MatrixAxis
     values: Rows
     about: str  # what a number says
-    sums: Literal["rows", "columns"] | None  # which of them are weights
+    sums: Literal["rows"] | None  # they are weights
 
 
 @dataclass(frozen=True)

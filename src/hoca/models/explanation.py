@@ -48,7 +48,7 @@ class Matrix:
     rows: Axis
     columns: Axis
     about: str  # what a number says, in one line
-    sums: Literal["rows", "columns"] | None = None  # which of them are weights: at least 0, with a sum of 1
+    sums: Literal["rows"] | None = None  # rows: each is weights, at least 0 with a sum of 1, of one caption too
 
     def of_caption(self, video: int, words: int) -> Matrix:
         """Of the first caption of one video, which has so many words: [rows, columns]."""

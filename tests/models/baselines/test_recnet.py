@@ -72,6 +72,21 @@ def test_what_is_shown_is_what_the_loss_is_made_of() -> None:
     torch.testing.assert_close((total / counted)[said.any(2)].sum(), expected, check_dtype=False)
 
 
+def test_what_the_words_of_a_step_lack_to_one_went_to_the_end_of_the_sentence() -> None:
+    model: Any = captioner("recnet-local")
+    words = torch.tensor([VOCABULARY.bos, *VOCABULARY.encode("a red dog")[1:-1], VOCABULARY.eos]).expand(3, 1, -1)
+    looked = model.look(model.encode(videos(), HOLES), words)
+    for m, length in HOLES.items():
+        name = f"words that tell {m} again"
+        for video in range(3):
+            shown, real = looked.of_caption(video, 3).matrices[name], int(length[video])
+            end = looked.matrices[name].values[video, 0, 3, :real]
+            assert end.min() > 0 if real else True
+            torch.testing.assert_close(shown.values[:, :real].sum(0), 1 - end)
+            assert shown.sums is None
+            assert "to 1 went to the end of the sentence" in shown.about
+
+
 def test_a_captioner_that_reconstructs_no_steps_shows_none() -> None:
     untaught = create("recnet-local", WIDTHS, VOCABULARY, **sizes("recnet-local"), reconstruction=0.0).double()
     for model in (captioner("recnet-global"), untaught):

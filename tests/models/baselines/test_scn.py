@@ -141,6 +141,20 @@ def test_explaining_leaves_no_gradients_behind() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_an_ensemble_of_it_tells_in_inference_mode_what_tags_did() -> None:
+    member = {"name": "scn", "factors": 6, "tags": 5}
+    sizes = {"hidden": 8, "embedding": 7, "max_steps": 6, "dropout": 0.0}
+    model = create("ensemble", WIDTHS, VOCABULARY, **sizes, members=(member, member)).double().eval()
+    model.prepare(REFERENCES)
+    features, words = videos(), captions()
+    expected: Any = model.look(model.encode(features, HOLES), words)
+    with torch.inference_mode():
+        found: Any = model.look(model.encode(features, HOLES), words.clone())
+    shown = found.matrices["what tags did"].values
+    torch.testing.assert_close(shown, expected.matrices["what tags did"].values)
+    assert shown.any()
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("scn")

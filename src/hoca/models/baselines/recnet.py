@@ -141,7 +141,7 @@ class RecNet(SALSTM):
             return looked
         said = ((words != self.vocabulary.pad) & (words != self.vocabulary.eos)).flatten(0, 1)  # [B·R, L]
         hidden = self._roll(memory, words, self.begin(memory, words.shape[1]))[0].flatten(0, 1)
-        matrices = {}
+        matrices, about = {}, "β of each step over the words; what a column lacks to 1 went to the end of the sentence"
         for m, features in memory.given.items():
             part = self.reconstructors[m]
             assert isinstance(part, LocalReconstructor)
@@ -150,7 +150,7 @@ class RecNet(SALSTM):
             real, steps = memory.masks[m][:, None], Steps(m, features.shape[1])  # [B, 1, T]
             off = self._distances(z, features[:, None].expand_as(z)) * real  # [B, R, T]
             matrices[f"words that tell {m} again"] = Matrix(
-                (beta * real[..., None]).transpose(2, 3), Words(), steps, "β of each step over the words", "columns"
+                (beta * real[..., None]).transpose(2, 3), Words(), steps, about
             )
             matrices[f"error of {m} told again"] = Matrix(
                 off[:, :, None], Names(("error",)), steps, f"distance from the features ({self.config.distance})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -137,6 +138,10 @@ class CodedCaptioner(CaptionModel):
         """
         rows, length = words.shape[1:]
         with torch.inference_mode(False), torch.enable_grad():
+            # Of what was made in inference mode, autograd takes copies alone.
+            if any(parameter.is_inference() for parameter in self.parameters()):
+                return deepcopy(self).influence(memory, words)
+            words = words.clone()
             one: CodedMemory = map_tensors(lambda x: x.repeat_interleave(rows, dim=0), memory)  # of each caption
             code = self.code(one.logits).detach().requires_grad_()  # [B·R, K]
             one = replace(one, coded=self.cell.coded(code, one.pooled, one.present))
