@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import csv
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -91,7 +90,7 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
             tempfile.TemporaryDirectory() as folder,
             Worker(FeatureStore(folder), whole, settings, _extractor(options, whole, device)) as worker,
         ):
-            decoded = _decoded(worker, random.Random(0).sample(videos, min(len(videos), worker.batch)))
+            decoded = _decoded(worker, videos[: worker.batch])  # which are among those of `batches`
             alone: dict[str, Row] = {}  # what all backbones together cost
             for name in [*whole, "all"]:
                 specification = whole if name == "all" else {name: whole[name]}
