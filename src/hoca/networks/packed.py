@@ -21,9 +21,6 @@ class PackedLinear(nn.Module):
     """scale ∘ (W x + b), then GELU, or plus another tensor: on a CPU, without gradients.
 
     The layer's weights are multiplied by the scale as they are, and rounded to `dtype` once.
-
-    A network of such layers cannot be copied, pickled, converted to another type or trained. Their weights are not in
-    its `state_dict`.
     """
 
     def __init__(
