@@ -111,8 +111,35 @@ def test_alignment_has_the_statistics_of_the_original(
 def test_compiled_and_plain_loops_agree(candidate: list[str], references: list[list[str]], language: Language) -> None:
     fast, slow = Meteor([references], language), Meteor([references], language, compiled=False)
     assert fast([candidate])[0] == slow([candidate])[0]
-    numbers = fast._numbers(candidate)
-    np.testing.assert_array_equal(fast._compiled([numbers])[0], slow._plain([numbers])[0])
+    np.testing.assert_array_equal(fast._scored([candidate], None)[0], slow._scored([candidate], None)[0])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    references=st.lists(st.lists(SENTENCE, min_size=1, max_size=3), min_size=2, max_size=4),
+    candidates=st.lists(st.tuples(st.integers(0, 99), SENTENCE), max_size=6),
+)
+def test_several_candidates_of_a_video_score_as_each_alone(
+    references: list[list[list[str]]], candidates: list[tuple[int, list[str]]], compiled: bool, language: Language
+) -> None:
+    if compiled and compiled_loop() is None:
+        pytest.skip("the C extension was not built")
+    video = np.array([number % len(references) for number, _ in candidates], np.int64)
+    found = Meteor(references, language, compiled).of_rows([words for _, words in candidates], video)
+    alone = [
+        Meteor([references[at]], language, compiled)([words])[1][0]
+        for at, (_, words) in zip(video, candidates, strict=True)
+    ]
+    np.testing.assert_array_equal(found, alone)
+
+
+def test_a_candidate_that_is_too_long_for_the_compiled_loop_is_scored_beside_others(language: Language) -> None:
+    references = [[["a", "b", "c"]], [["d", "e"]]]
+    long = ["d"] + ["e"] * 200
+    found = Meteor(references, language).of_rows([["a", "b"], long, ["d", "e"]], np.array([0, 1, 1]))
+    plain = Meteor(references, language, compiled=False)
+    np.testing.assert_array_equal(found, plain.of_rows([["a", "b"], long, ["d", "e"]], np.array([0, 1, 1])))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -180,3 +180,12 @@ def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
 def test_a_captioner_without_goals_is_refused(tiny_data: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=f"train.objective={name} trains captioners with goals: use model=hrl"):
         train(tiny(tiny_data, tmp_path / "run", model="sa-lstm", objective=name))
+
+
+@both
+def test_a_reward_that_words_cannot_be_told_apart_by_is_refused(tiny_data: Path, name: str) -> None:
+    of = Setting(tiny_data, name, meteor_weight=1.0)
+    for parameter in getattr(of.model, of.objective.other).parameters():
+        parameter.requires_grad = False
+    with pytest.raises(UserError, match="leave out meteor_weight"):
+        of.objective.examples(of.model, of.batch)

@@ -281,6 +281,17 @@ class TestReward:
         for id, scores in found.items():
             assert scores == pytest.approx(other[id][::-1])
 
+    def test_meteor_is_added_as_the_metric_has_it(self) -> None:
+        said = {"run": ["a person runs", "the man"], "cook": ["someone fries an egg", ""]}
+        rows = [[WORDS_OF_CORPUS.encode(text) for text in texts] for texts in said.values()]
+        own = torch.tensor([[row + [WORDS_OF_CORPUS.pad] * (6 - len(row)) for row in each] for each in rows])
+        plain, weighed = (made("beam-reward", WORDS_OF_CORPUS, CORPUS, meteor_weight=w) for w in (0.0, 3.0))
+        added = (weighed.rewards(list(said), own) - plain.rewards(list(said), own)) / 3.0
+        for place in range(2):
+            candidates = {id: texts[place] for id, texts in said.items()}
+            scores = Evaluator({id: CORPUS[id] for id in said}).evaluate(candidates, ("METEOR",)).per_video
+            assert added[:, place].tolist() == pytest.approx([scores[id]["METEOR"] for id in said], abs=1e-6)
+
     def test_words_outside_the_vocabulary_agree_with_themselves_alone(self) -> None:
         """Rewards and consensus are the metric's, whatever the model can say."""
         captions = {

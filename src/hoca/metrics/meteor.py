@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from hoca import assets
 from hoca.metrics.alignment import STATISTICS, WEIGHTS, Phrase, phrases_of, statistics
 from hoca.metrics.language import Language
-from hoca.metrics.ngrams import Floats
+from hoca.metrics.ngrams import Floats, Ints, ranges
 from hoca.metrics.normalizer import normalize
 
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
@@ -48,24 +49,31 @@ class Meteor:
         self._loop = compiled_loop() if compiled else None
         self._references = [[self._numbers(tokens) for tokens in sentences] for sentences in references]
         if self._loop:
-            self._packed = _Packed([s for sentences in self._references for s in sentences], self._language, self._loop)
-            self._first = _offsets([len(sentences) for sentences in references])
-            self._packed.sort_by_group(self._first)
+            packed = _Packed.of([s for sentences in self._references for s in sentences], self._language, self._loop)
+            self._packed = _References.of(packed, _offsets([len(sentences) for sentences in references]))
         else:
             self._phrases = [[phrases_of(s, self._language) for s in sentences] for sentences in self._references]
 
     def __call__(self, candidates: Tokens) -> tuple[float, Floats]:
         """Corpus score, and score per video [B]."""
-        words = [self._numbers(tokens) for tokens in candidates]
-        statistics_, scores = self._compiled(words) if self._loop else self._plain(words)
+        statistics_, scores = self._scored(candidates, None)
         return score(_corpus(statistics_)), scores
+
+    def of_rows(self, candidates: Tokens, video: Ints) -> Floats:
+        """Score of each candidate [C] against the references of its video, video [C]."""
+        return self._scored(candidates, video)[1]
+
+    def _scored(self, candidates: Tokens, video: Ints | None) -> tuple[Floats, Floats]:
+        """Statistics [C, STATISTICS] and scores [C]; video None: a candidate of each video, in their order."""
+        words = [self._numbers(tokens) for tokens in candidates]
+        of_video = list(range(len(words)) if video is None else video.tolist())
+        if not self._loop:
+            rows = [self._best(*each) for each in zip(of_video, words, strict=True)]
+            return np.array(rows), np.array([score(row) for row in rows])
+        return self._compiled(words, of_video, self._packed if video is None else self._packed.rows(video))
 
     def _numbers(self, tokens: Sequence[str]) -> list[int]:
         return self._language.number(normalize(list(tokens)))
-
-    def _plain(self, candidates: Sequence[list[int]]) -> tuple[Floats, Floats]:
-        rows = [self._best(video, words) for video, words in enumerate(candidates)]
-        return np.array(rows), np.array([score(row) for row in rows])
 
     def _best(self, video: int, words: list[int]) -> list[float]:
         """Statistics with the reference that gives the highest score, the first of equals."""
@@ -78,52 +86,86 @@ class Meteor:
             return [phrases_of(sentence, self._language) for sentence in self._references[video]]
         return self._phrases[video]
 
-    def _compiled(self, candidates: Sequence[list[int]]) -> tuple[Floats, Floats]:
+    def _compiled(
+        self, candidates: Sequence[list[int]], video: Sequence[int], references: _References
+    ) -> tuple[Floats, Floats]:
         loop = self._loop
         assert loop
-        packed = _Packed(candidates, self._language, loop)
+        packed = _Packed.of(candidates, self._language, loop)
         known = self._language.arrays()
         stats = np.zeros((len(candidates), STATISTICS))
         scores = np.zeros(len(candidates))
-        language = self._language
+        language, theirs = self._language, references.sentences
         arguments = (
             packed.words, packed.offsets, packed.phrases, packed.phrase_offsets,
-            self._packed.words, self._packed.offsets, self._first, self._packed.phrases, self._packed.phrase_offsets,
+            theirs.words, theirs.offsets, references.first, theirs.phrases, theirs.phrase_offsets,
             known["stem"], known["synonym_start"], known["synonym"], known["phrase_word"],
             known["function"],
             language.trie_words, language.child_start, language.partner_start, language.partners, language.roots,
             stats, scores,
         )  # fmt: skip
-        too_long = {v for v, words in enumerate(candidates) if max(map(len, [words, *self._references[v]])) > _LONGEST}
+        too_long = {
+            row
+            for row, (words, of) in enumerate(zip(candidates, video, strict=True))
+            if max(map(len, [words, *self._references[of]])) > _LONGEST
+        }
         _in_two_threads(lambda begin, end: loop.score(*arguments, begin, end), len(candidates), too_long)
-        for video in too_long:
-            stats[video] = self._best(video, candidates[video])
-            scores[video] = score(stats[video])
+        for row in too_long:
+            stats[row] = self._best(video[row], candidates[row])
+            scores[row] = score(stats[row])
         return stats, scores
 
 
+@dataclass(frozen=True)
 class _Packed:
     """Sentences and their phrases as flat arrays."""
 
-    def __init__(self, sentences: Sequence[list[int]], language: Language, loop: ModuleType) -> None:
-        self.words = np.array([word for sentence in sentences for word in sentence], np.int32)
-        self.offsets = _offsets([len(sentence) for sentence in sentences])
+    words: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    phrases: NDArray[Any]
+    phrase_offsets: NDArray[np.int64]  # by sentence; of references, by video
+
+    @classmethod
+    def of(cls, sentences: Sequence[list[int]], language: Language, loop: ModuleType) -> _Packed:
+        words = np.array([word for sentence in sentences for word in sentence], np.int32)
+        offsets = _offsets([len(sentence) for sentence in sentences])
         found = loop.phrases(
-            self.words, self.offsets, language.arrays()["phrase_word"], language.trie_words,
+            words, offsets, language.arrays()["phrase_word"], language.trie_words,
             language.child_start, language.partner_start, language.roots,
         )  # fmt: skip
-        self.phrases: NDArray[Any] = np.frombuffer(found, _OCCURRENCE)
-        self.phrase_offsets = np.searchsorted(self.phrases["sentence"], np.arange(len(sentences) + 1)).astype(np.int64)
-
-    def sort_by_group(self, first: NDArray[np.int64]) -> None:
-        """Order the phrases by node within each group of sentences (the references of one video)."""
-        group = np.searchsorted(first, self.phrases["sentence"], side="right") - 1
-        order = np.argsort(group * (1 << 22) + self.phrases["node"], kind="stable")
-        self.phrases = np.ascontiguousarray(self.phrases[order])
-        self.phrase_offsets = np.searchsorted(group[order], np.arange(len(first))).astype(np.int64)
+        phrases: NDArray[Any] = np.frombuffer(found, _OCCURRENCE)
+        at = np.searchsorted(phrases["sentence"], np.arange(len(sentences) + 1)).astype(np.int64)
+        return cls(words, offsets, phrases, at)
 
 
-def _offsets(lengths: Sequence[int]) -> NDArray[np.int64]:
+@dataclass(frozen=True)
+class _References:
+    """The references of several videos, one video after the other; phrases by node within a video."""
+
+    sentences: _Packed
+    first: NDArray[np.int64]  # number of each video's first sentence, then of all
+
+    @classmethod
+    def of(cls, sentences: _Packed, first: NDArray[np.int64]) -> _References:
+        video = np.searchsorted(first, sentences.phrases["sentence"], side="right") - 1
+        order = np.argsort(video * (1 << 22) + sentences.phrases["node"], kind="stable")
+        at = np.searchsorted(video[order], np.arange(len(first))).astype(np.int64)
+        phrases = np.ascontiguousarray(sentences.phrases[order])
+        return cls(replace(sentences, phrases=phrases, phrase_offsets=at), first)
+
+    def rows(self, video: Ints) -> _References:
+        """Those of each of `video` [C], which may name one several times."""
+        packed, counts = self.sentences, np.diff(self.first)[video]
+        sentences, first = ranges(self.first[video], counts), _offsets(counts)
+        lengths = np.diff(packed.offsets)[sentences]
+        words = packed.words[ranges(packed.offsets[sentences], lengths)]
+        found = np.diff(packed.phrase_offsets)[video]
+        phrases = packed.phrases[ranges(packed.phrase_offsets[video], found)]
+        phrases["sentence"] += np.repeat(first[:-1] - self.first[video], found).astype(np.int32)
+        return _References(_Packed(words, _offsets(lengths), phrases, _offsets(found)), first)
+
+
+def _offsets(lengths: Sequence[int] | Ints) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 

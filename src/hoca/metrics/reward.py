@@ -1,4 +1,4 @@
-"""CIDEr-D and ROUGE-L of sampled captions given as word numbers: rewards without a string in sight."""
+"""Rewards of sampled captions: CIDEr-D and ROUGE-L of word numbers, without a string in sight; METEOR of words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from hoca.errors import UserError
 from hoca.metrics.cider import Cider
-from hoca.metrics.ngrams import Floats, Sentences
+from hoca.metrics.meteor import Meteor
+from hoca.metrics.ngrams import Floats, Ints, Sentences
 from hoca.metrics.references import Candidates, References
 from hoca.metrics.rouge import Rouge
+from hoca.text.tokenizer import tokenize
 
 
 class CiderReward:
@@ -45,10 +47,7 @@ class CiderReward:
 
     def __call__(self, videos: Sequence[Any], captions: NDArray[np.integer[Any]]) -> Floats:
         """Reward of each row of `captions` [S, L], a caption of `videos[s]`; a video may come several times. [S]"""
-        unknown = [video for video in videos if video not in self._row]
-        if unknown:
-            raise UserError(f"{len(unknown)} videos have no references, the first is {unknown[0]!r}")
-        rows = np.array([self._row[video] for video in videos], np.int64)
+        rows = _rows(videos, self._row)
         sentences = self._sentences(np.asarray(captions))
         counted = Candidates(sentences, self._references.table.count(sentences))
         rewards = self._cider.of_rows(counted, rows)
@@ -67,6 +66,26 @@ class CiderReward:
         ended = np.isin(captions, self._ends).cumsum(axis=1) > 0  # [S, L]
         counts = ~ended & (captions >= 0) & ~np.isin(captions, self._ignored)
         return Sentences(captions[counts].astype(np.int64), counts.sum(1).astype(np.int64))
+
+
+class MeteorReward:
+    """METEOR of sampled captions against fixed references: `references` maps a video to its captions."""
+
+    def __init__(self, references: Mapping[Any, Sequence[str]]) -> None:
+        self._row = {video: row for row, video in enumerate(references)}
+        self._meteor = Meteor([[tokenize(caption) for caption in captions] for captions in references.values()])
+
+    def __call__(self, videos: Sequence[Any], captions: Sequence[str]) -> Floats:
+        """Reward of each caption, of `videos[s]`, its words separated by spaces; a video may come several times. [S]"""
+        return self._meteor.of_rows([caption.split() for caption in captions], _rows(videos, self._row))
+
+
+def _rows(videos: Sequence[Any], row: Mapping[Any, int]) -> Ints:
+    """The number of each video among those that have references."""
+    unknown = [video for video in videos if video not in row]
+    if unknown:
+        raise UserError(f"{len(unknown)} videos have no references, the first is {unknown[0]!r}")
+    return np.array([row[video] for video in videos], np.int64)
 
 
 def _pad(captions: Sequence[Sequence[int]]) -> NDArray[np.int64]:

@@ -49,6 +49,11 @@ class GoalObjective(RewardObjective):
                 f"train.objective={self.settings.objective} would train the {self.other}, too: give "
                 f"train.parts=[{self.settings.objective.removeprefix('hrl-')}]"
             )
+        if self.settings.meteor_weight:
+            raise UserError(
+                f"train.objective={self.settings.objective} needs to know what each word adds to the reward, which "
+                f"METEOR does not say: leave out meteor_weight"
+            )
         with inference(model):
             memory = model.encode(batch.features, batch.lengths, batch.category)
             own = self.draw(model, memory)  # [B, S, L + 1]

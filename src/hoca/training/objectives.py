@@ -20,7 +20,7 @@ from hoca.generation import Search, inference
 from hoca.generation.beam import BeamSearch
 from hoca.generation.rollout import Rollout, seeded
 from hoca.generation.step import WordByWord
-from hoca.metrics import CiderReward
+from hoca.metrics import CiderReward, MeteorReward
 from hoca.models import CaptionModel, Decoded, Memory, Weighted
 from hoca.models.trees import tensors
 from hoca.ops.cross_entropy import cross_entropy
@@ -114,7 +114,9 @@ class WeightedCrossEntropy(Objective):
 
 
 class RewardObjective(Objective):
-    """Captions of the model's own are made likelier the more CIDEr-D (and ROUGE-L) they earn, beside a share of eq. 24.
+    """Captions of the model's own are made likelier the more CIDEr-D they earn, beside a share of eq. 24.
+
+    Settings add ROUGE-L and METEOR to what is earned.
 
     The end of a sentence counts as a word of the reward, so that breaking off early earns nothing. The share of eq. 24
     keeps the language that the reward does not see.
@@ -127,6 +129,10 @@ class RewardObjective(Objective):
     @cached_property
     def reward(self) -> CiderReward:
         return reward_of(self.references, self.vocabulary, self.settings.rouge_weight)
+
+    @cached_property
+    def meteor(self) -> MeteorReward:
+        return MeteorReward(self.references)
 
     def examples(self, model: CaptionModel, batch: Batch) -> Batch:
         with inference(model):
@@ -182,8 +188,11 @@ class RewardObjective(Objective):
 
     def rewards(self, ids: Sequence[str], own: Tensor) -> Tensor:
         """Of each caption, [B, S]; own [B, S, L + 1] is on the host."""
-        owners = [id for id in ids for _ in range(own.shape[1])]
-        return torch.from_numpy(self.reward(owners, own.flatten(0, 1).numpy())).float().view(own.shape[:2])
+        owners, rows = [id for id in ids for _ in range(own.shape[1])], own.flatten(0, 1)
+        earned = self.reward(owners, rows.numpy())
+        if self.settings.meteor_weight:
+            earned += self.settings.meteor_weight * self.meteor(owners, [*map(self.vocabulary.decode, rows.tolist())])
+        return torch.from_numpy(earned).float().view(own.shape[:2])
 
 
 class SelfCritical(RewardObjective):

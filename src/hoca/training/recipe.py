@@ -85,6 +85,7 @@ class TrainSection:
     samples: int = option(5, "sampled captions per video, for objectives with rewards", least=2, below=1 << 10)
     xe_weight: float = option(0.1, "weight of eq. 24 beside a reward", least=0, below=1 << 20)
     rouge_weight: float = option(0.0, "weight of ROUGE-L beside CIDEr-D in a reward", least=0, below=1 << 20)
+    meteor_weight: float = option(0.0, "weight of METEOR beside CIDEr-D in a reward", least=0, below=1 << 20)
     parts: tuple[str, ...] = option((), "train only parameters whose names start with one of these; empty = all")
     precision: Literal["float32", "bf16"] = option("float32", "bf16 = autocast")
     cuda_graph: Literal["auto", "on", "off"] = option(
