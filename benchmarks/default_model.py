@@ -24,6 +24,7 @@ import csv
 import gzip
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -65,6 +66,7 @@ VARIANTS: dict[str, dict[str, Changes]] = {
     "picture, 10 epochs of rewards": variant("image", epochs=10, validate_every=10),
     "picture and change, unary": variant("image", "change", model={"name": "hoca-u"}),
     "picture and change, ROUGE-L in the reward": variant("image", "change", rouge_weight=3.0),
+    "picture and change, METEOR in the reward": variant("image", "change", meteor_weight=5.0),
     "picture and change, small": variant("image", "change", model={"hidden": 256}),
 }
 SIBLING = {
@@ -95,6 +97,10 @@ class Run:
     def stored(self, split: str) -> Path:
         return self.folder / f"sentences-{split}.jsonl.gz"
 
+    @property
+    def loss(self) -> Path:
+        return self.folder / "loss-validation.json"
+
 
 def recipe_of(run: Run, data: Path, words: str | None) -> dict[str, Any]:
     """The recipe as nested values, with what the variant changes in it."""
@@ -114,9 +120,37 @@ def train_one(options: argparse.Namespace, run: Run) -> None:
     from hoca.training import train
     from hoca.training.recipe import Recipe
 
+    share_words(options, run)
     train(Recipe.of(recipe_of(run, data_of(options, run.fold), options.words)), resume=True)
+    if run.fold != "final":
+        store_loss(options, run)
     for split in ("test",) if run.fold == "final" else ("validation", "test"):
         store(options, run, split)
+
+
+def store_loss(options: argparse.Namespace, run: Run) -> None:
+    """Of the words on the videos not learned from, when they are learned: rewards raise it for better sentences."""
+    from experiment import nats_per_word
+
+    from hoca.checkpoint import load_model
+    from hoca.data import FolderDataset
+
+    model = load_model(run.folder / "1-words").model
+    dataset = FolderDataset(data_of(options, run.fold), modalities=list(model.config.modalities))
+    run.loss.write_text(json.dumps(nats_per_word(model, dataset, "validation")))
+
+
+def share_words(options: argparse.Namespace, run: Run) -> None:
+    """Begin with the words of a variant that differs in its rewards alone, where its run has learned them already."""
+
+    def learned(each: Run) -> dict[str, Any]:
+        recipe = recipe_of(each, data_of(options, each.fold), options.words)
+        return recipe | {"run": "", "stages": [stage for stage in recipe["stages"] if stage["name"] == "words"]}
+
+    words = run.folder / "1-words"
+    for other in runs_of(replaced(options, list(VARIANTS), [run.fold], [run.seed])):
+        if not words.exists() and (other.folder / "2-rewards").exists() and learned(other) == learned(run):
+            shutil.copytree(other.folder / words.name, words, ignore=shutil.ignore_patterns(".lock"))
 
 
 def store(options: argparse.Namespace, run: Run, split: str) -> None:
@@ -258,6 +292,7 @@ def table(options: argparse.Namespace) -> None:
             if not part:
                 continue
             scores, each, sentences_said = [], {}, []
+            losses = [float(run.loss.read_text()) for run in part if run.loss.is_file()]
             for run in part:
                 said = {id: best[0]["text"] for id, best in stored(run, "validation").items()}
                 found = Evaluator({id: examples[id].video.captions for id in said}).evaluate(said)
@@ -271,6 +306,7 @@ def table(options: argparse.Namespace) -> None:
                 "validated with": f"{len(part)} of {FOLDS} folds" if folds else "dev list",
                 "seed": part[0].seed,
                 "videos": len(each),
+                "loss": round(fmean(losses), 3) if len(losses) == len(part) else "",
                 **{name: round(100 * fmean(one[name] for one in scores), 2) for name in SCORES},
                 "different": len(set(sentences_said)),
             }
@@ -288,7 +324,10 @@ def table(options: argparse.Namespace) -> None:
     path = options.results / "default-model-choice.csv"
     with open(path, newline="", encoding="utf-8") as file:
         before = {_key(row): row for row in csv.DictReader(file)}
-    kept = list((before | {_key(row): row for row in rows}).values())
+    columns = [*rows[0]] if rows else [*next(iter(before.values()))]
+    kept = [
+        {name: row.get(name, "") for name in columns} for row in (before | {_key(row): row for row in rows}).values()
+    ]
     rows = sorted(kept, key=lambda row: (row["validated with"] == "dev list", names.index(row["variant"])))
     write(path, rows)
     fill(options.card, {"choice": markdown(rows)})

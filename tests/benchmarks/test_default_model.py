@@ -124,3 +124,20 @@ def test_seeds_are_stored_together_and_shipped_as_one(
     shipped, joined = load_model(out), load_model(together.folder)
     assert shipped.model.config == joined.model.config
     assert len(shipped.model.config.members) == 2
+
+
+def test_variants_that_differ_in_their_rewards_alone_share_the_words(tmp_path: Path) -> None:
+    options = SimpleNamespace(data=tmp_path / "data", words="", runs=tmp_path, variants=[], folds=[], seeds=[])
+    chosen, *others = (
+        default_model.runs_of(default_model.replaced(options, [name], ["0"], [0]))[0]
+        for name in (default_model.CHOSEN, "picture and change, METEOR in the reward", "picture")
+    )
+    (chosen.folder / "1-words").mkdir(parents=True)
+    (chosen.folder / "1-words" / "learned").write_text("words")
+    default_model.share_words(options, others[0])
+    assert not others[0].folder.exists(), "they are not all learned yet"
+    (chosen.folder / "2-rewards").mkdir()
+    for run in others:
+        default_model.share_words(options, run)
+    assert (others[0].folder / "1-words" / "learned").read_text() == "words"
+    assert not others[1].folder.exists(), "other modalities: other words"
