@@ -25,6 +25,7 @@ PAPERS = {"hoca-u": ("4.1", "16418"), "l-hoca-ubt": ("5.6", "24615"), "hoca-ubt"
 PAPERS_EPOCHS, PAPERS_BATCH = 100, 25
 VIDEOS, CAPTIONS = 6513, 20  # of MSR-VTT's training split
 FAST_EPOCHS = 8  # as recipes/msvd-fast.yaml has, with all captions of a video in a batch
+WAITS = {"hoca --help": 0.17, "import hoca": 0.03, "hoca caption": 8, "new process": 8, "next clip": 3}  # s, at most
 Row = dict[str, str]
 Columns = dict[str, Callable[[Row], str]]
 
@@ -259,6 +260,28 @@ def scale_table() -> str:
     return markdown(sorted(rows, key=lambda row: (order.index(row["what"]), int(row["entries"]))), columns)
 
 
+def ray_table() -> str:
+    columns: Columns = {
+        "engine": itemgetter("engine"),
+        "cores": itemgetter("cores"),
+        "of the local engine": lambda row: f"{100 * float(row['of_local']):.0f} %",
+        "efficiency over cores": lambda row: f"{100 * float(row['efficiency']):.0f} %",
+        "commit": itemgetter("commit"),
+    }
+    return markdown([r for r in rows_of("ray-engine", cpu=True) if r["kind"] == "throughput"], columns)
+
+
+def coordinator_table() -> str:
+    columns: Columns = {
+        "workers": itemgetter("workers"),
+        "driver, ms a video": itemgetter("driver_ms"),
+        "Ray's control service, ms a video": itemgetter("control_ms"),
+        "workers at a clip a second that these can feed": itemgetter("feeds"),
+        "commit": itemgetter("commit"),
+    }
+    return markdown([r for r in rows_of("ray-engine", cpu=True) if r["kind"] == "coordinator"], columns)
+
+
 def peers_table() -> str:
     columns: Columns = {
         "who": itemgetter("who"),
@@ -329,13 +352,7 @@ def goals_table() -> str:
     found: list[Row] = []
 
     def goal(what: str, bound: float, row: Row, column: str, *, unit: str = "", least: bool = False) -> None:
-        measured = row[column]
-        reached = float(measured) >= bound if least else float(measured) <= bound
-        sign = "≥" if least else "≤"
-        found.append(
-            {"goal": what, "bound": f"{sign} {bound:g}{unit}", "measured": f"{float(measured):.3g}{unit}"}
-            | {"reached": "yes" if reached else "no", "commit": row["commit"]}
-        )
+        found.append(goal_row(what, bound, row, column, unit=unit, least=least))
 
     for row in scores:
         kind = row["attention"].replace("_", "-")
@@ -360,7 +377,71 @@ def goals_table() -> str:
     for precision in ("float32", "bf16"):
         row = search["l-hoca-ubt", "captured", precision]
         goal(f"beam 5 over 2,990 videos, `l-hoca-ubt`, {precision}", 3, row, "seconds", unit=" s")
+    return goals(found)
+
+
+def goal_row(what: str, bound: float, row: Row, column: str, *, unit: str = "", least: bool = False) -> Row:
+    """Whether a measured value is within its bound."""
+    measured = float(row[column])
+    reached = measured >= bound if least else measured <= bound
+    return {
+        "goal": what,
+        "bound": f"{'≥' if least else '≤'} {bound:g}{unit}",
+        "measured": f"{measured:.3g}{unit}",
+        "reached": "yes" if reached else "no",
+        "commit": row["commit"],
+    }
+
+
+def goals(found: list[Row]) -> str:
     return markdown(found, {name: itemgetter(name) for name in ("goal", "bound", "measured", "reached", "commit")})
+
+
+def caption_goals() -> str:
+    """A folder of clips on a CPU."""
+    rows = rows_of("caption", cpu=True)
+    together = [row for row in rows if (row["kind"], row["what"]) == ("run", "together")]
+    found = []
+    for row in together:
+        folder = f"a folder in {row['precision']}"
+        if row["of_perfect"]:
+            found.append(goal_row(f"{folder}: share of a perfect overlap", 0.85, row, "of_perfect", least=True))
+            found.append(goal_row(f"{folder}: clips a minute, × those before", 1.5, row, "times", unit="×", least=True))
+        found.append(goal_row(f"{folder}: peak memory of all processes", 1536, row, "peak_mib", unit=" MiB"))
+    for row in rows:
+        if (row["kind"], row["what"]) == ("fixed", "now"):
+            found.append(goal_row("fixed cost of one clip: before, × now", 2, row, "times", unit="×", least=True))
+    return goals(found)
+
+
+def clip_table() -> str:
+    """Seconds that a user waits on a CPU, beside the most that was asked for."""
+
+    def asked(row: Row) -> float | None:
+        if row["what"] != "next clip":
+            return WAITS[row["what"]]
+        return {"bf16": WAITS["next clip"], "float32": float(row["networks"]) + 1}.get(row["precision"])
+
+    def reached(row: Row) -> str:
+        most = asked(row)
+        return "" if most is None else "yes" if float(row["seconds"]) <= most else "no"
+
+    columns: Columns = {
+        "what": lambda row: row["what"] if row["what"] in ("new process", "next clip") else f"`{row['what']}`",
+        "precision": itemgetter("precision"),
+        "s": lambda row: f"{row['seconds']} ({row['low']}–{row['high']})",
+        "networks, s": itemgetter("networks"),
+        "asked": lambda row: "" if asked(row) is None else f"≤ {asked(row):.3g}",
+        "reached": reached,
+        "times measured": itemgetter("runs"),
+        "commit": itemgetter("commit"),
+    }
+    return markdown(rows_of("caption-clip", cpu=True), columns)
+
+
+def clip_conditions() -> str:
+    made = {(r["processor"], r["cores"], r["torch"]) for r in rows_of("caption-clip", cpu=True)}
+    return "".join(f"{processor}; {cores} cores, torch {torch}\n" for processor, cores, torch in sorted(made))
 
 
 def profile(name: str, lines: int = 13, width: int = 96) -> str:
@@ -413,7 +494,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "profile-exact": lambda: profile("train-hoca-ubt-bf16"),
     "profile-generate": lambda: profile("generate-l-hoca-ubt-float32"),
     "caption": caption_table,
+    "caption-goals": caption_goals,
+    "clip": clip_table,
+    "clip-conditions": clip_conditions,
     "scale": scale_table,
+    "ray": ray_table,
+    "coordinator": coordinator_table,
     "peers": peers_table,
     "joined": joined_table,
     "scaling": scaling_table,

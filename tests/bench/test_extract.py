@@ -3,7 +3,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from hoca.bench import overlap
+from hoca.bench import overlap, write_rows
+from hoca.bench.extract import KEYS
+from hoca.bench.extraction import row_of
 from hoca.features import FeatureStore, light_specification
 from hoca.features.engines import ExtractionSettings, find
 from hoca.features.engines.local import Worker
@@ -63,3 +65,21 @@ def test_the_stages_before_the_pipeline_are_measured_apart(tmp_path: Path) -> No
             row = stage(worker, find([tmp_path]), about)
             assert (row["part"], row["clips"]) == (part, 3)
             assert float(row["clips_per_second"]) > 0
+
+
+def test_the_share_is_computed_again_from_the_table(hoca: Command, tmp_path: Path) -> None:
+    """Of the networks over the same clips, not over one batch; and of rows of the same commit alone."""
+    out = tmp_path / "table.csv"
+    about = {"device": "a GPU", "driver": "", "torch": "", "triton": "", "commit": "new", "sampling": "default"}
+    about |= {"modality": "all", "backbone": "light"}
+    measured = {("decode", 1, 4): 2, ("decode", 16, 64): 8, ("network", "", 16): 5, ("batches", "", 64): 4}
+    rows = [
+        row_of(about, part, "", processes, 16, clips, 1.0, clips / rate)
+        for (part, processes, clips), rate in (measured | {("pipeline", 16, 64): 3}).items()
+    ]
+    rows.append(row_of(about | {"commit": "old"}, "batches", "", "", 16, 32, 1.0, 1.0))
+    write_rows(out, [row | {"share_of_slower": "0.6", "bound_by": "network"} for row in rows], KEYS)
+    assert hoca("bench", "extract", "parts=[]", "--out", out, "--device", "cpu").code == 0
+    with open(out, newline="", encoding="utf-8") as file:
+        (pipeline,) = [row for row in csv.DictReader(file) if row["part"] == "pipeline"]
+    assert (pipeline["share_of_slower"], pipeline["bound_by"]) == ("0.750", "batches")

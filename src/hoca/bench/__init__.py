@@ -11,7 +11,7 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from hoca.devices import capturing
-from hoca.errors import UserError
+from hoca.errors import UserError, nearest
 from hoca.files import replacing
 
 Row = dict[str, Any]
@@ -125,6 +125,13 @@ def ratio(slow: Timing | float, fast: Timing | float, *, correct: bool) -> str:
     """How many times faster, or nothing while the check of the same command fails."""
     times = [time.median if isinstance(time, Timing) else time for time in (slow, fast)]
     return f"{times[0] / times[1]:.3g}" if correct else ""
+
+
+def check_parts(chosen: Sequence[str], known: Collection[str]) -> None:
+    """Refuse a part that a benchmark does not have."""
+    for part in chosen:
+        if part not in known:
+            raise UserError(f"parts: there is no {part!r}: {nearest(part, known)}")
 
 
 def write_rows(out: Path, rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> None:

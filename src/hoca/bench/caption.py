@@ -2,12 +2,14 @@
 
     hoca bench caption videos=CLIPS --device cpu                       # 50 clips, each way twice, in turn
     hoca bench caption videos=CLIPS before=CHECKOUT --device cpu       # the first way in the code of another commit
+    hoca bench caption 'parts=[clip]' --device cpu                     # start-up, one clip of 15 s and the next one
 
 `stage` rows: seconds a clip of each stage, all cores busy with it and with nothing else; their sum is what a perfect
 overlap would take. They are timed again in every round. `run` rows: a folder in a process of its own, `one by one` with
 `caption()` and `together` with `captions()`, without start-up; the sentences of both are compared before a ratio is
 given. `fixed` rows: one clip by `hoca caption`, from the start of the process to its end, without the networks'
 seconds. Both ways compute in float32; other precisions have rows of their own, with the sentences that they change.
+The part `clip`, in a table of its own, is what `one_clip.py` says.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from typing import Any
 import torch
 
 from hoca import media
-from hoca.bench import Row, conditions, ratio, write_rows
+from hoca.bench import Row, check_parts, conditions, ratio, write_rows
 from hoca.bench.extract import clips_of
+from hoca.bench.one_clip import waits
 from hoca.bench.processes import Finished, run_python
 from hoca.captioning import load
 from hoca.errors import UserError
@@ -37,6 +40,7 @@ from hoca.options import option
 from hoca.progress import say
 from hoca.threads import cores, thread_per_core
 
+PARTS = ("folder", "clip")
 KEYS = ("kind", "what", "precision", "clips", "cores")
 STAGED = 6  # clips that each stage is timed on
 NAMES = {"audio": "sound"}
@@ -72,9 +76,22 @@ class Options:
     model: str = option("default", "a run folder, a checkpoint or a shipped model")
     precision: str = option("float32", "of the networks, the same in both ways")
     precisions: list[str] = option(["int8", "bf16"], "measured apart, where the processor has them")
+    parts: list[str] = option(list(PARTS), "what is measured: a folder of clips, start-up and one clip of 15 s")
+    clip: str | None = option(None, "the file of the part `clip`; a demo's pictures over 15 s otherwise")
+    runs: int = option(5, "of each process of the part `clip`, in turn", least=1)
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
+    check_parts(options.parts, PARTS)
+    if "clip" in options.parts:
+        precisions = [options.precision, *_other_precisions(options, device)]
+        table = out.with_name(f"{out.stem}-clip{out.suffix}")
+        waits(options.model, options.clip, precisions, options.runs, device, table)
+    if "folder" in options.parts:
+        _folder(options, device, out)
+
+
+def _folder(options: Options, device: torch.device, out: Path) -> None:
     with clips_of(options.videos) as videos:
         files = [str(video.path) for video in videos][: options.clips]
         files = (files * options.clips)[: options.clips] if options.videos is None else files
@@ -148,11 +165,7 @@ class _Bench:
 
     def ways(self) -> None:
         """A folder one by one and together, in turn with the stages, so that what else runs meets all alike."""
-        precisions = [name for name in self.options.precisions if name != "int8" or self.device.type == "cpu"]
-        if "bf16" in precisions and self.device.type == "cpu" and not cpu_has_bfloat16():
-            say("bf16: this processor has no such arithmetic, it is not measured")
-            precisions.remove("bf16")
-        same = self.options.precision
+        precisions, same = _other_precisions(self.options, self.device), self.options.precision
         kinds = [("one by one", same), ("together", same), *(("together", name) for name in precisions)]
         runs: dict[tuple[str, str], list[Finished]] = {kind: [] for kind in kinds}
         stages: list[dict[str, float]] = []
@@ -203,6 +216,15 @@ class _Bench:
             if not (source / "hoca").is_dir():
                 raise UserError(f"before={self.options.before}: no src/hoca in it, give the folder of a checkout")
         return {**os.environ, "PYTHONPATH": str(source)}
+
+
+def _other_precisions(options: Options, device: torch.device) -> list[str]:
+    """Those that are asked for and that the device has."""
+    precisions = [name for name in options.precisions if name != "int8" or device.type == "cpu"]
+    if "bf16" in precisions and device.type == "cpu" and not cpu_has_bfloat16():
+        say("bf16: this processor has no such arithmetic, it is not measured")
+        precisions.remove("bf16")
+    return precisions
 
 
 def _seconds(work: Callable[[], object], count: int) -> float:

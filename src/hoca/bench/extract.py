@@ -9,9 +9,13 @@ weights are in the cache.
     hoca bench extract videos=CLIPS random_weights=true --device cuda
 
 runs where no weights can be fetched. PyAV may be a wheel that is unpacked into a folder on PYTHONPATH: the processes
-that decode search the same folders. `share_of_slower` is the pipeline's clips per second as a share of the slower of
-`decode` in all processes and the networks, on a GPU those of `batches`; `bound_by` names the slowest of all that was
-measured apart.
+that decode search the same folders.
+
+    hoca bench extract 'parts=[]'                                      # measures nothing: the shares alone, again
+
+`share_of_slower` is the pipeline's clips per second as a share of the slower of `decode` in all processes and the
+networks, on a GPU those of `batches`; `bound_by` names the slowest of all that was measured apart. Both are computed
+from the table's other rows of the same device and commit.
 """
 
 from __future__ import annotations
@@ -33,9 +37,9 @@ import numpy as np
 import torch
 
 from hoca import media
-from hoca.bench import Row, conditions, measure, overlap, write_rows
-from hoca.bench.extraction import precision_of, require, row_of
-from hoca.errors import UserError, nearest
+from hoca.bench import Row, check_parts, conditions, measure, overlap, write_rows
+from hoca.bench.extraction import precision_of, require, row_of, write_shares
+from hoca.errors import UserError
 from hoca.features import Extracted, FeatureStore, specify
 from hoca.features.engines import ExtractionSettings, find
 from hoca.features.engines.local import Worker
@@ -48,6 +52,7 @@ PARTS = ("decode", "network", "pipeline", "command")
 Sampling = Literal["default", "paper"]
 KEYS = ("sampling", "modality", "backbone", "precision", "part", "processes", "batch", "clips")
 DECODED_ALONE = 4  # clips whose decoding in one process is timed
+TONE_RATE = 22050  # samples a second
 
 
 @dataclass(frozen=True)
@@ -66,16 +71,16 @@ class Options:
 
 
 def run(options: Options, *, device: torch.device, out: Path) -> None:
-    for part in options.parts:
-        if part not in PARTS:
-            raise UserError(f"parts: there is no {part!r}: {nearest(part, PARTS)}")
+    check_parts(options.parts, PARTS)
     if options.random_weights and "command" in options.parts:
         options = replace(options, parts=[part for part in options.parts if part != "command"])
     samplings: tuple[Sampling, ...] = ("default", "paper") if options.sampling == "both" else (options.sampling,)
-    with clips_of(options.videos) as videos:
-        for sampling in samplings:
-            for row in _rows(options, sampling, videos, device):
-                write_rows(out, [row], KEYS)  # one by one: what is measured stays if the rest is stopped
+    if options.parts:
+        with clips_of(options.videos) as videos:
+            for sampling in samplings:
+                for row in _rows(options, sampling, videos, device):
+                    write_rows(out, [row], KEYS)  # one by one: what is measured stays if the rest is stopped
+    write_shares(out, KEYS)
     say(f"the table is {out}")
 
 
@@ -91,7 +96,6 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
             Worker(FeatureStore(folder), whole, settings, _extractor(options, whole, device)) as worker,
         ):
             decoded = _decoded(worker, videos[: worker.batch])  # which are among those of `batches`
-            alone: dict[str, Row] = {}  # what all backbones together cost
             for name in [*whole, "all"]:
                 specification = whole if name == "all" else {name: whole[name]}
                 extractor = _extractor(options, specification, device)
@@ -99,17 +103,14 @@ def _rows(options: Options, sampling: Sampling, videos: list[VideoFile], device:
                 if "decode" in options.parts:
                     yield _decoding(extractor, videos[:DECODED_ALONE], of_one)
                 if "network" in options.parts:
-                    alone["network"] = _network(options, specification, extractor, decoded, device, of_one)
-                    yield alone["network"]
+                    yield _network(options, specification, extractor, decoded, device, of_one)
             if "decode" in options.parts:
-                alone["decode"] = overlap.decoding(worker, videos, about)
-                yield alone["decode"]
+                yield overlap.decoding(worker, videos, about)
             if "pipeline" in options.parts:
                 if worker.sends:
-                    alone["send"] = overlap.sending(worker, videos, about)
-                    alone["batches"] = overlap.batches(worker, videos, about)
-                    yield from (alone["send"], alone["batches"])
-                yield overlap.pipeline(worker, videos, about, alone)
+                    yield overlap.sending(worker, videos, about)
+                    yield overlap.batches(worker, videos, about)
+                yield overlap.pipeline(worker, videos, about)
     if "command" in options.parts:
         yield _command(chosen, sampling, videos[0], device, about)
 
@@ -204,7 +205,7 @@ def clips_of(given: str | None) -> Iterator[list[VideoFile]]:
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "clip-15s.mp4")
-        media.write(path, _moving(), 25, _tone(), rate=22050)
+        media.write(path, _moving(), 25, tone(15.0), rate=TONE_RATE)
         yield find([path])
 
 
@@ -216,6 +217,7 @@ def _moving(frames: int = 375, height: int = 240, width: int = 320) -> np.ndarra
     return np.stack([np.roll(scene, -2 * number, axis=1)[:, :width] for number in range(frames)])
 
 
-def _tone(seconds: float = 15.0, rate: int = 22050) -> np.ndarray:
-    time = np.arange(int(seconds * rate)) / rate
+def tone(seconds: float) -> np.ndarray:
+    """A rising tone, [samples] at `TONE_RATE`."""
+    time = np.arange(int(seconds * TONE_RATE)) / TONE_RATE
     return (0.3 * np.sin(2 * np.pi * (200 + 40 * time) * time)).astype(np.float32)

@@ -64,7 +64,7 @@ def _durations(clips: list[Clip]) -> list[float]:
     return [result.duration for _, result in clips if isinstance(result, media.DecodedVideo)]
 
 
-def pipeline(worker: Worker, videos: list[VideoFile], about: Row, alone: dict[str, Row]) -> Row:
+def pipeline(worker: Worker, videos: list[VideoFile], about: Row) -> Row:
     """All videos through decoders, networks and store; the first batch goes through once before the clock starts."""
     list(worker.outcomes(videos[: worker.batch]))
     begun = time.perf_counter()
@@ -72,15 +72,7 @@ def pipeline(worker: Worker, videos: list[VideoFile], about: Row, alone: dict[st
     seconds = time.perf_counter() - begun
     require([outcome.why for outcome in outcomes if outcome.status == "failed"])
     played = sum(outcome.duration or 0.0 for outcome in outcomes)
-    precision, processes = precision_of(worker.extractor), worker.decoders.workers
-    row = row_of(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)
-    rates = {part: float(other["clips_per_second"]) for part, other in alone.items() if other["clips_per_second"]}
-    networks = "batches" if worker.sends else "network"  # the same clips; one batch may be of shorter ones
-    if {"decode", networks} <= rates.keys():
-        slower = min("decode", networks, key=lambda part: rates[part])
-        share = len(videos) / seconds / rates[slower]
-        row |= {"share_of_slower": f"{share:.3f}", "bound_by": min(rates, key=lambda part: rates[part])}
-        say(f"{len(videos) / seconds:.3g} clips a second, {100 * share:.0f} % of {slower} alone, {rates[slower]:.3g}")
     if worker.sends:
         say(f"at most {in_units(torch.cuda.max_memory_allocated())} of the GPU's memory")
-    return row
+    precision, processes = precision_of(worker.extractor), worker.decoders.workers
+    return row_of(about, "pipeline", precision, processes, worker.batch, len(videos), played, seconds)

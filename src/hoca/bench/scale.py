@@ -32,9 +32,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hoca.bench import Row, conditions, write_rows
+from hoca.bench import Row, check_parts, conditions, write_rows
 from hoca.bench.processes import run_python
-from hoca.errors import UserError, nearest
+from hoca.errors import UserError
 from hoca.features import FeatureStore
 from hoca.features.index import NAME as INDEX
 from hoca.options import option
@@ -88,8 +88,7 @@ def run(options: Options, *, device: torch.device, out: Path) -> None:
     sizes, parts = sorted(set(options.entries)), options.parts
     if not sizes or sizes[0] < 1:
         raise UserError(f"entries={options.entries}: give numbers of at least 1")
-    if unknown := set(parts) - set(PARTS):
-        raise UserError(f"parts: there is no {min(unknown)!r}: {nearest(min(unknown), PARTS)}")
+    check_parts(parts, PARTS)
     rows: list[Row] = []
     for entries in sizes:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:

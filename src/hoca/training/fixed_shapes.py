@@ -89,8 +89,7 @@ class Inputs:
 
     def fill(self, batch: Batch, numbers: Tensor) -> None:
         """Copy a batch of this shape and its `numbers`, as `lay_out` gives them, to where the step reads them."""
-        pinned = numbers.pin_memory() if self._numbers.is_cuda else numbers
-        self._numbers.copy_(pinned, non_blocking=True)
+        self._numbers.copy_(self._pinned(numbers), non_blocking=True)
         for modality, place in self.features.items():
             values = batch.features[modality][:, : place.shape[1]]
             if values.shape != place.shape:
@@ -102,7 +101,12 @@ class Inputs:
         """Copy what the batch carries besides features and words."""
         for name, values in _values(batch).items():
             self.values[name].zero_()
-            self.values[name][tuple(slice(size) for size in values.shape)].copy_(values, non_blocking=True)
+            place = self.values[name][tuple(slice(size) for size in values.shape)]
+            place.copy_(self._pinned(values), non_blocking=True)
+
+    def _pinned(self, values: Tensor) -> Tensor:
+        """In memory from which a GPU copies while the host goes on; as they are where there is none."""
+        return values.pin_memory() if self._numbers.is_cuda and not values.is_cuda else values
 
 
 def lay_out(batch: Batch, *, videos: int, pad: int, max_steps: Mapping[str, int]) -> tuple[Shape, Tensor]:

@@ -23,4 +23,6 @@ def test_the_page_gives_the_measured_speeds() -> None:
     shown = re.findall(r"^\| .* \| ([\d.,]+)(?: \(.*\))? \|$", PAGE, re.MULTILINE)
     assert len(shown) == 10
     assert {float(number.replace(",", "")) for number in shown} <= measured
+    shares = [float(row["share_of_slower"]) for row in rows if row["share_of_slower"]]
+    assert all(f"pipeline reaches {100 * share:.0f} %" in " ".join(PAGE.split()) for share in shares)
     assert all(float(row["least_cosine"]) >= LEAST_COSINE for row in rows if row["least_cosine"])
