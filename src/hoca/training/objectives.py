@@ -174,6 +174,21 @@ class RewardObjective(Objective):
     def own(self, batch: Batch) -> int:
         return batch.targets[REWARDS].shape[1]
 
+    def losses_of_both(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """-log p of the words of the model's own captions, [B, S, L], and of the given ones, [B, R, L].
+
+        Label smoothing is for the given ones alone. Without it a single pass reads the scores where they are.
+        """
+        own, targets, smoothing = self.own(batch), batch.words[:, :, 1:], self.settings.label_smoothing
+        if not smoothing:
+            losses = word_losses(logits, targets, self.vocabulary.pad)
+            return losses[:, :own], losses[:, own:]
+        said = logits[..., : len(self.vocabulary)]
+        return (
+            word_losses(said[:, :own], targets[:, :own], self.vocabulary.pad),
+            word_losses(said[:, own:], targets[:, own:], self.vocabulary.pad, smoothing),
+        )
+
     def search_own(self, device: torch.device) -> WordByWord:
         """What finds the captions that are rewarded."""
         raise NotImplementedError
@@ -223,11 +238,10 @@ class SelfCritical(RewardObjective):
         return replace(super().scored(batch, own, rewards, baseline), weights=weights.to(batch.words.device))
 
     def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        own, targets, weights = self.own(batch), batch.words[:, :, 1:], batch.weights
-        assert weights is not None
-        drawn = word_losses(logits[:, :own], targets[:, :own], self.vocabulary.pad)  # [B, S, L]
-        given = self.loss(logits[:, own:], targets[:, own:], weights[:, own:, None])
-        return (weights[:, :own, None] * drawn).sum() + given
+        assert batch.weights is not None
+        drawn, given = self.losses_of_both(logits, batch)
+        own, weights = self.own(batch), batch.weights[..., None]  # [B, S + R, 1]
+        return (weights[:, :own] * drawn).sum() + (weights[:, own:] * given).sum()
 
 
 @register_objective("scst-loo")
@@ -284,12 +298,10 @@ class BeamReward(RewardObjective):
         return (logprob.softmax(1) * rewards).sum(1)
 
     def batch_loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        samples, targets = self.own(batch), batch.words[:, :, 1:]
-        own = word_losses(logits[:, :samples].float(), targets[:, :samples], self.vocabulary.pad)  # [B, S, L]
-        empty = (targets[:, :samples] == self.vocabulary.pad).all(-1)
+        own, given = self.losses_of_both(logits, batch)
+        empty = (batch.words[:, : own.shape[1], 1:] == self.vocabulary.pad).all(-1)
         earned = self.earned((-own.sum(-1)).masked_fill(empty, float("-inf")), batch.targets[REWARDS]).mean()
-        given = self.loss(logits[:, samples:], targets[:, samples:])
-        return self.settings.xe_weight * given - earned * batch.caption_count
+        return self.settings.xe_weight * given.sum() - earned * batch.caption_count
 
 
 def reward_of(
