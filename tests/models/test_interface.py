@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 import hoca.models.registry as registry
 from hoca.checkpoint import load_model
-from hoca.models import CaptionModel, Decoded, Memory, ModelConfig, Weighted, register
+from hoca.errors import UserError
+from hoca.models import CaptionModel, Decoded, Memory, ModelConfig, Weighted, create, register
 from hoca.models.parts.features import FeatureBatch
 from hoca.options import option
+from hoca.text import Vocabulary
 from hoca.training import train
 from hoca.training.report import evaluate
 
@@ -119,3 +121,10 @@ def tiny_for(data: Path, run: Path, **keys: Any) -> Any:
     values = {"data": str(data), "run": str(run), "embedding": 8, "max_steps": 20, "device": "cpu", "beam": 2}
     values |= {"batch_size": 6, "captions_per_video": 0}
     return Recipe.of(nested(values | keys, Recipe()))
+
+
+def test_a_model_without_a_bias_of_its_output_says_so() -> None:
+    model = create("hoca-u", {"image": 4}, Vocabulary(["a", "dog"]), hidden=4, attention=4)
+    model.output = nn.Linear(4, 6, bias=False)
+    with pytest.raises(UserError, match="leave unigram_bias out"):
+        model.set_word_frequencies(torch.full((6,), 1 / 6))

@@ -32,6 +32,9 @@ class ModelConfig:
     dropout: float = option(0.5, "on the decoder's input and output", least=0, below=1)
     encoder_dropout: float = option(0.0, "on features and encodings; the paper has none", least=0, below=1)
     normalise: bool = option(False, "layer norm on the features; the paper has none")
+    unigram_bias: bool = option(
+        False, "start the output bias at the words' log frequencies in the training captions; the paper does not"
+    )
     word_detector: tuple[str, ...] = option(
         (), "modalities to detect words from, fitted before training; empty = no word detector"
     )

@@ -118,9 +118,17 @@ class Ensemble(CaptionModel):
         for member in self._all():
             member.prepare(references)
 
+    def set_lengths(self, lengths: Mapping[str, Tensor]) -> None:
+        for member in self._all():
+            member.set_lengths(lengths)
+
     def set_word_vectors(self, vectors: Tensor, found: Tensor) -> None:
         for member in self._all():
             member.set_word_vectors(vectors, found)
+
+    def set_word_frequencies(self, frequency: Tensor) -> None:
+        for member in self._all():
+            member.set_word_frequencies(frequency)
 
     def set_category_vectors(self, vectors: Tensor) -> None:
         for member in self._all():

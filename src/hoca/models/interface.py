@@ -18,6 +18,7 @@ from hoca.models.config import ModelConfig
 from hoca.models.explanation import Explanation
 from hoca.models.parts.detector import Detector
 from hoca.models.parts.features import FeatureBatch
+from hoca.models.parts.output import word_bias
 from hoca.models.parts.start import Start
 from hoca.text import Vocabulary
 
@@ -131,6 +132,9 @@ class CaptionModel(nn.Module, ABC):
     def prepare(self, references: References) -> None:
         """Fit what the model takes from the captions of the training videos: buffers, which a checkpoint keeps."""
 
+    def set_lengths(self, lengths: Mapping[str, Tensor]) -> None:
+        """lengths[m] [videos], 0 = missing: the time steps of the training videos, for `prepare`."""
+
     def targets(self, references: Sequence[str]) -> dict[str, Tensor]:
         """From all captions of one video, what a batch carries to `losses`."""
         return {}
@@ -152,6 +156,19 @@ class CaptionModel(nn.Module, ABC):
         if not isinstance(start, Start):
             raise UserError(f"{self.name} does not start from a category: leave category_vectors out")
         start.vectors.copy_(vectors)
+
+    @property
+    def word_bias(self) -> Tensor:
+        """The bias of the output layer, [V]."""
+        bias = word_bias(getattr(self, "output", None))
+        if bias is None:
+            raise UserError(f"{self.name} has no bias of an output layer: leave unigram_bias out")
+        return bias
+
+    @torch.no_grad()
+    def set_word_frequencies(self, frequency: Tensor) -> None:
+        """frequency [V], summing to one: what the words' probabilities are before anything is learned."""
+        self.word_bias.copy_(frequency.log())
 
     def detect(self, batch: FeatureBatch) -> Tensor | None:
         """The evidence of `Memory`, where this model has a word detector."""

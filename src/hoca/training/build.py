@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from hoca.data import FolderDataset, read_vocabulary
 from hoca.data.vectors import category_vectors, load_vectors
@@ -108,7 +109,16 @@ def _new_model(recipe: Recipe, dataset: FolderDataset, vocabulary: Vocabulary) -
         model.set_word_vectors(*words)
     if categories is not None:
         model.set_category_vectors(categories)
+    if model.config.unigram_bias:
+        model.set_word_frequencies(unigrams(dataset.corpus.captions("train"), vocabulary))
     return model
+
+
+def unigrams(captions: Iterable[str], vocabulary: Vocabulary) -> Tensor:
+    """How often each word is to be said, [V], as a share of all; once more than in the captions, so that none is 0."""
+    said = torch.tensor([word for caption in captions for word in vocabulary.encode(caption)[1:]])
+    counts = 1 + torch.bincount(said, minlength=len(vocabulary))
+    return counts / counts.sum()
 
 
 def _check_size(build: Callable[[], CaptionModel], recipe: Recipe) -> None:
@@ -128,8 +138,11 @@ def _check_size(build: Callable[[], CaptionModel], recipe: Recipe) -> None:
 
 
 def prepare_model(recipe: Recipe, dataset: FolderDataset, model: CaptionModel) -> None:
-    """Fit what is fitted before training: what the model takes from the captions, and a word detector if asked for."""
-    model.prepare([video.captions for video in dataset.videos("train")])
+    """Fit what is fitted before training: what the model takes from the videos, and a word detector if asked for."""
+    videos = dataset.videos("train")
+    steps = [dataset.lengths(video.id) for video in videos]
+    model.set_lengths({m: torch.tensor([each.get(m, 0) for each in steps]) for m in dataset.modalities})
+    model.prepare([video.captions for video in videos])
     if recipe.model.options.get("word_detector"):
         model.detector = fit(model.config, model.vocabulary, [(dataset, DETECTOR_EPOCHS)], recipe.seed)
 

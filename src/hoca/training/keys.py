@@ -16,14 +16,12 @@ def keys() -> dict[str, list[Key]]:
 
 
 def model_keys() -> dict[tuple[str, ...], list[Key]]:
-    """The options of a captioner's own: names that share a `Config` → its keys."""
+    """Options that only some captioners have, or have with another default: names that share a `Config` → its keys."""
     by_config: dict[type[ModelConfig], list[str]] = {}
     for name in names():
         by_config.setdefault(entry(name).model.Config, []).append(name)
-    shared = {key.name for key in keys_of(ModelConfig)}
-    return {
-        tuple(named): [key for key in keys_of(config) if key.name not in shared] for config, named in by_config.items()
-    }
+    shared = keys_of(ModelConfig)
+    return {tuple(named): [key for key in keys_of(config) if key not in shared] for config, named in by_config.items()}
 
 
 def as_text() -> str:

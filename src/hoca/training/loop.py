@@ -31,6 +31,7 @@ from hoca.training.build import (
     freeze,
     prepare_model,
 )
+from hoca.training.gradients import gradient_ratios
 from hoca.training.log import Log
 from hoca.training.objectives import OBJECTIVES
 from hoca.training.optimizer import build_optimizer
@@ -193,6 +194,8 @@ class Trainer:
         self._require_finite()
         progress, settings = self.state.progress, self.settings
         losses = {name: float(self.dist.total(each)) / progress.captions for name, each in self._summed.items()}
+        several = len(losses) > 1  # the words' and a model's own
+        ratios = gradient_ratios(self.recipe, self.state, self.batches[0]) if several else {}
         score = self._validate() if (progress.epoch + 1) % settings.validate_every == 0 else None
         improved = score is not None and (progress.best is None or score > progress.best)
         last = progress.epoch + 1 == settings.epochs
@@ -208,6 +211,7 @@ class Trainer:
                 "epoch": progress.epoch,
                 "step": progress.step,
                 **losses,
+                **ratios,
                 "CIDEr": score,
                 "learning_rate": self._learning_rate(progress.step - 1),
                 "seconds": round(time.monotonic() - self._begun, 3),

@@ -69,6 +69,8 @@ class Pretrained:
         with torch.no_grad():
             for key, value in weights.items():
                 state[key][_rows(key, value, state[key], self, vocabulary)] = value
+                if model.config.unigram_bias and value.dim() == 1:
+                    state[key][len(value) :] = value.min()  # new words are as rare as the rarest known one
             embedding, known_words = model.embedding.weight, len(self.trained.vocabulary)
             # Those of new words are drawn with the spread of the known ones.
             embedding[known_words:] *= embedding[:known_words].std()

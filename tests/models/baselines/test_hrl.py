@@ -64,13 +64,14 @@ def test_a_critic_that_never_ends_a_segment_leaves_a_worker_with_one_goal() -> N
 def test_hypotheses_keep_their_own_goals_when_they_change_places() -> None:
     model, words = captioner("hrl"), captions(rows=4, words=5)
     memory, order = model.encode(videos(), RAGGED), torch.tensor([2, 0, 3, 1])
-    state = model.decode(memory, words[:, :, :4], model.begin(memory, 4)).state
-    assert bool((state.boundary != state.boundary[:, :1]).any())  # they stand at different places of their segments
+    found, state = model.roll(memory, words[:, :, :4], model.begin(memory, 4))
+    opened = found.opened[:, :, -1]
+    assert bool((opened != opened[:, :1]).any())  # they stand at different places of their segments
     moved = map_tensors(lambda x: x[:, order], state)
     assert torch.equal(moved.goal, state.goal[:, order])
-    found = model.decode(memory, words[:, order, 4:], moved)
+    after = model.decode(memory, words[:, order, 4:], moved)
     expected = model.decode(memory, words[:, :, 4:], state)
-    torch.testing.assert_close(found.logits, expected.logits[:, order])
+    torch.testing.assert_close(after.logits, expected.logits[:, order])
 
 
 def critic_of(text: str) -> tuple[Critic, Vocabulary, torch.Tensor]:

@@ -78,15 +78,20 @@ class DenseCap(SALSTM):
         super().__init__(config, vocabulary)
         encoded = dict.fromkeys(config.modalities, 2 * config.hidden)
         self.lexicon = WordList(config.lexicon)
-        self.detectors = MilHead(encoded, config.lexicon, config.max_steps)
+        whole = sum(config.max_steps.values())
+        self.detectors = MilHead(encoded, config.lexicon, dict.fromkeys(config.modalities, whole))
         self.seen_words = nn.ModuleDict({m: Linear(config.lexicon, config.lexical_hidden) for m in encoded})
         both = {m: width + config.lexical_hidden for m, width in encoded.items()}
         self.tell = Encoder(replace(config, modalities=both, normalise=False, word_detector=()))
 
     def prepare(self, references: References) -> None:
         if self.lexicon.fit(references, self.vocabulary):
-            # The bag is all steps of all modalities.
-            self.detectors.begin(self.lexicon.frequency / len(self.config.modalities))
+            self.detectors.begin(self.lexicon.frequency)
+
+    def set_lengths(self, lengths: Mapping[str, Tensor]) -> None:
+        """The bag is all steps of all modalities."""
+        whole = float(sum(length.double().mean() for length in lengths.values()))
+        self.detectors.steps = dict.fromkeys(self.config.modalities, whole)
 
     def targets(self, references: Sequence[str]) -> dict[str, Tensor]:
         return {LEXICAL: self.lexicon.labels(references, self.vocabulary)}

@@ -90,7 +90,6 @@ class HRLState(NamedTuple):
     manager: HiddenState  # each [B, R, M]
     goal: Tensor  # [B, R, G]
     critic: Tensor  # [B, R, C]
-    boundary: Tensor  # [B, R] bool: did the last word that was read end a segment?
 
 
 class Rolled(NamedTuple):
@@ -220,6 +219,10 @@ class HRL(CaptionModel):
     def embedding(self) -> nn.Embedding:
         return self.worker.words
 
+    @property
+    def word_bias(self) -> Tensor:
+        return self.worker.output.bias
+
     def encode(
         self, features: Mapping[str, Tensor], lengths: Mapping[str, Tensor], category: Tensor | None = None
     ) -> HRLMemory:
@@ -242,7 +245,6 @@ class HRL(CaptionModel):
             manager=(zeros, zeros),
             goal=h.new_zeros(*h.shape[:2], self.config.goal),
             critic=self.critic.begin(*h.shape[:2]),
-            boundary=torch.ones(h.shape[:2], dtype=torch.bool, device=h.device),
         )
 
     def decode(self, memory: HRLMemory, words: Tensor, state: HRLState) -> Decoded:
@@ -309,4 +311,4 @@ class HRL(CaptionModel):
             {m: torch.stack([each[m] for each in part], dim=2) for m in memory.masks} for part in (looked, managed)
         )
         rolled = Rolled(hidden, of_manager, set_goals, opened, attention, over)
-        return rolled, HRLState((h, c), (above, deep), goal, critic, opened[:, :, -1])
+        return rolled, HRLState((h, c), (above, deep), goal, critic)

@@ -96,6 +96,11 @@ class LSTMTSA(CaptionModel):
         if self.attributes.fit(references, self.vocabulary):
             self.detectors.begin(self.attributes.frequency)
 
+    def set_lengths(self, lengths: Mapping[str, Tensor]) -> None:
+        """A source is a bag of its own, where a video has it."""
+        given = {m: x[x > 0].double() for m, x in lengths.items()}
+        self.detectors.steps |= {m: float(x.mean()) for m, x in given.items() if len(x)}
+
     def targets(self, references: Sequence[str]) -> dict[str, Tensor]:
         return {ATTRIBUTES: self.attributes.labels(references, self.vocabulary)}
 

@@ -10,6 +10,9 @@ choice         γ = softmax_k(w · tanh(U h_{t-1} + Z f_k)), over the patterns o
 Reconstructed from the abstract and memory, where appearance and motion are the only modalities: how patterns are made,
 that attention comes before fusion, and that the choice is soft, are not confirmed. With one modality the products are
 zero. No sparseness is asked of γ, which may settle on one pattern early: `hoca explain` shows it.
+
+The output bias starts at the words' log frequencies. Otherwise how often words are said, the same for every video, is
+learned first and by every layer: within 25 steps of Adam the tanh of all patterns is saturated and passes no gradient.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ JOINT = "all together"  # the joint pattern; no modality can have this name
 
 @dataclass(frozen=True)
 class TDDFConfig(ModelConfig):
+    unigram_bias: bool = option(True, "start the output bias at the words' log frequencies in the training captions")
     attention: int = option(256, "width of the attention and of the choice among patterns", least=1, below=SIZE)
 
 

@@ -21,8 +21,8 @@ TINY = 1e-30  # its logarithm is finite
 class MilHead(nn.Module):
     """The scores of K words at each step of each modality."""
 
-    def __init__(self, widths: Mapping[str, int], words: int, steps: Mapping[str, int]) -> None:
-        """widths and steps: of each modality, its values' width and how many steps it may have."""
+    def __init__(self, widths: Mapping[str, int], words: int, steps: Mapping[str, float]) -> None:
+        """widths and steps: of each modality, its values' width and how many steps are in a bag that it belongs to."""
         super().__init__()
         self.steps = dict(steps)
         self.heads = nn.ModuleDict({m: Linear(width, words) for m, width in widths.items()})
@@ -40,7 +40,7 @@ class MilHead(nn.Module):
         return self.heads[modality](values)
 
 
-def starting_score(probability: Tensor, steps: int) -> Tensor:
+def starting_score(probability: Tensor, steps: float) -> Tensor:
     """The score that gives a bag of so many steps this probability: logit(1 - (1 - P)^(1/n))."""
     each = -torch.expm1(torch.log1p(-probability.double()) / steps)
     return torch.logit(each).to(probability.dtype)

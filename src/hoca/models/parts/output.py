@@ -101,6 +101,13 @@ class TiedScores(nn.Module):
         return _tied(self.narrow(hidden), words, self.bias, ALIGNMENT)
 
 
+def word_bias(output: object) -> Tensor | None:
+    """The bias of an output layer, [V]; None if it has none, or is no such layer."""
+    layer = output.linear if isinstance(output, Output) and output.linear is not None else output
+    bias = getattr(layer, "bias", None)
+    return bias if isinstance(bias, Tensor) else None
+
+
 def _tied(narrow: Tensor, words: Tensor, bias: Tensor, alignment: int) -> Tensor:
     """Products of narrow [..., E] with the words' vectors [V, E]. These are long: scaled, scores start small."""
     return _aligned(narrow * words.shape[1] ** -0.5, words, bias, alignment)
