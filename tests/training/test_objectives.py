@@ -443,7 +443,7 @@ class TestLossesOfTheModel:
     def test_they_are_logged_by_name(self, tiny_data: Path, tmp_path: Path) -> None:
         accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
         run = train(tiny(tiny_data, tmp_path / "run", model="recnet-global", dropout=0.0))
-        assert list(rows(run)[0]) == ["epoch", "step", "loss", "words", "reconstruction", "CIDEr", "learning_rate"]
+        assert list(rows(run)[0])[2:5] == ["loss", "words", "reconstruction"]
         parts = zip(column(run, "words"), column(run, "reconstruction"), strict=True)
         assert column(run, "loss") == pytest.approx([words + 0.2 * other for words, other in parts], rel=1e-5)
         assert all(value > 0 for value in column(run, "reconstruction"))
