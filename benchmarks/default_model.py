@@ -6,8 +6,7 @@
     python benchmarks/default_model.py train --source DATA --folds dev final --variants 'small unary'
     python benchmarks/default_model.py ensembles --source DATA --folds 0 1 2 3 4 dev --seeds 0 1 2 --variants 'picture'
     python benchmarks/default_model.py table --source DATA      -> results/default-model-choice.csv, docs/model-card.md
-    python benchmarks/default_model.py confidence --source DATA --variants 'picture and change'
-                                                         -> results/default-model-confidence.csv, confidence.json
+    python benchmarks/default_model.py confidence --source DATA -> results/default-model-confidence.csv, confidence.json
     python benchmarks/default_model.py ship RUN [RUN ...] FILE [--confidence JSON]  -> a file of src/hoca/shipped
     python benchmarks/default_model.py score --source DATA      -> results/default-model.csv, docs/model-card.md
 
@@ -362,29 +361,22 @@ def interval(values: Mapping[str, float], source: Mapping[str, str]) -> str:
 
 
 def confidence(options: argparse.Namespace) -> None:
-    """Fit the confidence on videos that the runs did not learn from; measure it on parts that are left out of the fit.
-
-    The parts are the folds, or fifths of the sources of a single one.
-    """
+    """Fit the confidence on the folds' sentences, and measure it where each fold is left out of the fit."""
     from hoca.data import msrvtt_dinov2
 
-    examples = {each.video.id: each.video for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.DinoOptions())}
-    given, good, cider, fold, source = [], [], [], [], []
-    runs = runs_of(replaced(options, options.variants, options.folds, options.seeds[:1]))
-    for number, run in enumerate(runs):
+    captions = {
+        each.video.id: each.video.captions for each in msrvtt_dinov2.videos(options.source, msrvtt_dinov2.DinoOptions())
+    }
+    given, good, cider, fold = [], [], [], []
+    for run in runs_of(replaced(options, [CHOSEN], [str(number) for number in range(FOLDS)], [0])):
         found = stored(run, "validation")
-        references = {id: examples[id].captions for id in found}
+        references = {id: captions[id] for id in found}
         mine = per_video(references, {id: best[0]["text"] for id, best in found.items()})
         human = median_of_people(references)
         given.append(np.stack([_signals(best) for best in found.values()]))
         good += [mine[id] > human[id] for id in found]
         cider += [mine[id] for id in found]
-        fold += [number] * len(found)
-        source += [examples[id].attributes["url"] for id in found]
-    videos = FOLDED if len(runs) == FOLDS else "dev list"
-    if len(runs) == 1:
-        fifth = {url: number % FOLDS for number, url in enumerate(sorted(set(source)))}
-        fold = [fifth[url] for url in source]
+        fold += [int(run.fold)] * len(found)
     x, y, score, part = np.concatenate(given), np.array(good), np.array(cider), np.array(fold)
     rows = []
     for name, columns in ((LOGPROB, [0]), ("all three", [0, 1, 2])):
@@ -392,7 +384,7 @@ def confidence(options: argparse.Namespace) -> None:
         for left_out in range(FOLDS):
             weights = fit_logistic(x[part != left_out][:, columns], y[part != left_out])
             p[part == left_out] = logistic(x[part == left_out][:, columns], weights)
-        rows.append(measured(name, videos, p, y, score))
+        rows.append(measured(name, FOLDED, p, y, score))
     weights = fit_logistic(x, y)
     names = ("logprob", "evidence", "agreement", "bias")
     chosen = dict(zip(names, [round(float(value), 4) for value in weights], strict=True))
@@ -425,7 +417,7 @@ def write_confidence(options: argparse.Namespace, rows: list[dict[str, Any]]) ->
     if path.is_file():
         with open(path, newline="", encoding="utf-8") as file:
             kept = [row for row in csv.DictReader(file) if row["videos"] not in {new["videos"] for new in rows}]
-        rows = sorted([*kept, *rows], key=lambda row: (row["videos"] == SHOWN, row["videos"] != FOLDED))
+        rows = sorted([*kept, *rows], key=lambda row: row["videos"] != FOLDED)
     write(path, rows)
     fill(options.card, {"confidence": markdown(rows)})
 
